@@ -1,1 +1,3 @@
-//! placeholder
+//! Packets in flight: the worker, its ports, and the slow path.
+
+pub mod port;
