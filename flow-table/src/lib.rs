@@ -2,6 +2,7 @@
 //!
 //! Pure: no I/O, no clock, no threads. Nothing here allocates for a packet whose flow is known.
 
+pub mod fate;
 pub mod field;
 pub mod id;
 pub mod key;
