@@ -2,12 +2,15 @@
 //!
 //! Pure: no I/O, no clock, no threads. Nothing here allocates for a packet whose flow is known.
 
+pub mod classifier;
 pub mod fate;
 pub mod field;
+pub mod hash;
 pub mod id;
 pub mod key;
 pub mod mac;
 pub mod matching;
+pub mod packet;
 pub mod policy;
 pub mod rule;
 pub mod time;
