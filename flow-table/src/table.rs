@@ -227,6 +227,13 @@ impl FlowTable {
         self.buckets.probe(hash).find(|&index| self.is_entry_of(index, key)).map_or(Slot::NONE, Slot)
     }
 
+    /// The entry of one key, if `valid` allows its epoch.
+    #[must_use]
+    pub fn find_valid(&self, key: &FlowKey, hash: u64, valid: &ValidFrom) -> Slot {
+        let slot = self.find(key, hash);
+        if slot.is_some() && self.is_valid(slot, key, valid) { slot } else { Slot::NONE }
+    }
+
     #[inline]
     fn is_entry_of(&self, index: u32, key: &FlowKey) -> bool {
         let at = idx(u64::from(index));

@@ -255,6 +255,22 @@ fn rewrite_ip6(
     Ok(())
 }
 
+/// Sets the DSCP of an IP packet, ECN kept, for one of several outputs.
+pub fn set_dscp(frame: &mut [u8], parsed: &Parsed, dscp: u8) {
+    let l3 = usize::from(parsed.offsets.l3);
+    let Some([first, second]) = frame.get(l3..).and_then(<[u8]>::first_chunk::<2>) else { return };
+    let word = u16::from_be_bytes([*first, *second]);
+    let before = if parsed.key.is_ipv6() { (word >> 6) & 0x3f } else { (word >> 2) & 0x3f };
+    let ip_delta = checksum::delta(u64::from(before) << 2, u64::from(dscp) << 2);
+    let record = Transposition { dscp, ip_delta, ..Transposition::default() };
+    // This edit alone can not fail.
+    let _ = if parsed.key.is_ipv6() {
+        rewrite_ip6(edit::DSCP, &record, &Ip6Addresses::default(), frame, l3)
+    } else {
+        rewrite_ip4(edit::DSCP, &record, frame, l3)
+    };
+}
+
 /// One less, unless that is zero (RFC 1812, 5.3.1; RFC 8200, 3).
 const fn next_ttl(ttl: u8) -> Result<u8, DropReason> {
     if ttl <= 1 { Err(DropReason::TtlExpired) } else { Ok(ttl - 1) }
