@@ -1,3 +1,4 @@
 //! Packets in flight: the worker, its ports, and the slow path.
 
 pub mod port;
+pub mod sys;
