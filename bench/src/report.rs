@@ -111,19 +111,20 @@ fn veth(f: &mut fmt::Formatter<'_>, contest: &Contest) -> fmt::Result {
         contest.rounds
     )?;
     for (who, side) in [("switch", &contest.switch), ("bare", &contest.bare)] {
-        let Side { mpps, cpu_ns, loss, empty } = side;
+        let Side { mpps, cpu_ns, burst, loss, idle } = side;
         writeln!(
             f,
-            "{who:>8}: {:.3} Mpps ({:.3}-{:.3}), {} ns of its CPU a packet, {:.0} % of the offered lost, {:.0} % of passes empty",
+            "{who:>8}: {:.3} Mpps ({:.3}-{:.3}), {} ns of its CPU a packet, {:.0} % of the offered lost, {:.0} % of its time idle, bursts of {:.0}",
             mpps.median,
             mpps.min,
             mpps.max,
             spread(*cpu_ns),
             loss.median * 100.0,
-            empty.median * 100.0
+            idle.median * 100.0,
+            burst.median
         )?;
     }
-    let (ratio, added) = (contest.delivered, contest.added_ns);
+    let (ratio, cpu, added) = (contest.delivered, contest.cpu, contest.added_ns);
     writeln!(f, "delivered, switch / bare: {:.3}, 90 % interval {:.3}-{:.3}", ratio.median, ratio.low, ratio.high)?;
     writeln!(
         f,

@@ -59,12 +59,14 @@ impl Default for Options {
 pub struct Side {
     /// Millions of packets delivered a second.
     pub mpps: Summary,
-    /// The subject's CPU time for each of them, in nanoseconds.
+    /// The subject's CPU time for each frame it received, in nanoseconds, passes that found none left out.
     pub cpu_ns: Summary,
+    /// Frames it received in a pass that found any.
+    pub burst: Summary,
     /// The part of the packets sent that was not delivered. Near zero, the sender was too slow to say anything.
     pub loss: Summary,
-    /// The part of the subject's passes that found no frame.
-    pub empty: Summary,
+    /// The part of the subject's CPU time that went by in passes that found no frame.
+    pub idle: Summary,
 }
 
 /// The switch against the bare echo.
@@ -120,7 +122,8 @@ struct Round {
     mpps: f64,
     cpu_ns: f64,
     loss: f64,
-    empty: f64,
+    burst: f64,
+    idle: f64,
 }
 
 fn contest(scenario: Scenario, rounds: u32, switch: &[Round], bare: &[Round]) -> Contest {
@@ -129,7 +132,8 @@ fn contest(scenario: Scenario, rounds: u32, switch: &[Round], bare: &[Round]) ->
         mpps: stats::summarize(&of(rounds, |round| round.mpps)),
         cpu_ns: stats::summarize(&of(rounds, |round| round.cpu_ns)),
         loss: stats::summarize(&of(rounds, |round| round.loss)),
-        empty: stats::summarize(&of(rounds, |round| round.empty)),
+        burst: stats::summarize(&of(rounds, |round| round.burst)),
+        idle: stats::summarize(&of(rounds, |round| round.idle)),
     };
     let mpps = |rounds| of(rounds, |round| round.mpps);
     let cpu = |rounds| of(rounds, |round| round.cpu_ns);
@@ -163,9 +167,10 @@ fn one_round(
     let effort = effort.map_err(|_panic| BenchError::Panicked)??;
     Ok(Round {
         mpps: f64::from(delivered) / seconds / 1e6,
-        cpu_ns: clock::ns_each(effort.cpu, delivered),
+        cpu_ns: clock::ns_each(effort.busy, effort.frames),
         loss: 1.0 - f64::from(delivered) / f64::from(offered.max(1)),
-        empty: f64::from(effort.empty) / f64::from(effort.passes.max(1)),
+        burst: f64::from(effort.frames) / f64::from(effort.passes.max(1)),
+        idle: 1.0 - effort.busy.as_secs_f64() / effort.cpu.as_secs_f64(),
     })
 }
 
@@ -206,24 +211,43 @@ fn watch(phase: &AtomicU8, world: &World, sender: &Sender, options: &Options) ->
 }
 
 /// What a subject spent while it counted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Effort {
     cpu: Duration,
+    /// Of that, what went by in passes that found frames.
+    busy: Duration,
+    frames: u32,
     passes: u32,
-    empty: u32,
 }
 
 fn spin(subject: &mut impl Subject, phase: &AtomicU8) -> Effort {
     while phase.load(Ordering::Relaxed) == WARM_UP {
         subject.pass(clock::now);
     }
-    let (mut passes, mut empty) = (0_u32, 0_u32);
+    let mut effort = Effort::default();
     let start = clock::thread_cpu();
+    // The end of the last idle pass, while frames come.
+    let (mut idle_end, mut is_busy) = (start, false);
     while phase.load(Ordering::Relaxed) == COUNTING {
-        passes += 1;
-        empty += u32::from(subject.pass(clock::now) == 0);
+        let received = subject.pass(clock::now);
+        if received > 0 {
+            effort.passes += 1;
+            effort.frames += u32::try_from(received).unwrap_or(0);
+            is_busy = true;
+            continue;
+        }
+        // Asked for while there is nothing else to do: a busy subject never pays for it.
+        let now = clock::thread_cpu();
+        if is_busy {
+            effort.busy += now.saturating_sub(idle_end);
+        }
+        (idle_end, is_busy) = (now, false);
     }
-    Effort { cpu: clock::thread_cpu().saturating_sub(start), passes, empty }
+    let end = clock::thread_cpu();
+    if is_busy {
+        effort.busy += end.saturating_sub(idle_end);
+    }
+    Effort { cpu: end.saturating_sub(start), ..effort }
 }
 
 fn pin(core: usize) -> Result<(), BenchError> {
