@@ -94,11 +94,12 @@ fn within(place: Place, lines: &[&str]) -> Place {
 ///
 /// Printed, each is `FILE:LINE:COL: message`, the source line with a caret under the token, `also here: FILE:LINE:COL`
 /// for each other place and `hint: ...` where there is one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Diagnostics {
     origin: String,
     items: Vec<Diagnostic>,
     /// The source line of each.
+    #[serde(skip)]
     lines: Vec<String>,
 }
 
