@@ -9,6 +9,7 @@ use dataplane::port::{
     umem::MAX_FRAME_BYTES,
 };
 use flow_table::mac::MacAddr;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tests::{
     netns::{Netns, permitted},
     netns_packet::{PacketSocket, frame},
@@ -25,7 +26,7 @@ const LONGEST: usize = MAX_MTU as usize + 14;
 /// A switch's namespace with `port0`, and a tenant's with its peer `eth0`.
 struct World {
     switch: Netns,
-    _tenant: Netns,
+    tenant: Netns,
     outside: PacketSocket,
 }
 
@@ -38,7 +39,7 @@ impl World {
         let (switch, tenant) = (Netns::new(), Netns::new());
         switch.veth_with_queues("port0", &tenant, "eth0", mtu, queues);
         let outside = PacketSocket::open(&tenant, "eth0");
-        Self { switch, _tenant: tenant, outside }
+        Self { switch, tenant, outside }
     }
 
     fn attach(&self, options: &Options, chunks: u32) -> TestPort {
@@ -93,7 +94,7 @@ fn a_tagged_frame_of_the_full_chunk_passes_both_ways() {
     let tagged = [&untagged[..12], &[0x81, 0, 0, 5], &untagged[12..]].concat();
     assert_eq!(tagged.len(), MAX_FRAME_BYTES);
     world.outside.send(&tagged).unwrap();
-    assert_eq!(port.receive_all(1), [tagged.clone()]);
+    assert_eq!(port.receive_all(1).first(), Some(&tagged));
     assert!(port.send_all(&[tagged]));
     // A packet socket is shown the frame without its tag.
     assert_eq!(world.outside.receive(SECOND), Some(untagged));
@@ -108,7 +109,7 @@ fn a_frame_longer_than_a_chunk_is_dropped_and_counted() {
         let world = World::new(MAX_MTU);
         let mut port = world.attach(&Options { mode, ..options("port0") }, 512);
         // The neighbour's side alone has the larger MTU; ours was checked when it was attached.
-        world._tenant.ip("link set eth0 mtu 9000");
+        world.tenant.ip("link set eth0 mtu 9000");
         world.switch.ip("link set port0 mtu 9000");
         let fits = frame(A, B, MAX_FRAME_BYTES, 3);
         world.outside.send(&frame(A, B, MAX_FRAME_BYTES + 1, 1)).unwrap();
@@ -196,7 +197,7 @@ fn with_owned_steering_the_host_keeps_every_frame_that_is_not_ours() {
     own(&mut port, &[A]);
     world.outside.send(&hosts).unwrap();
     world.outside.send(&ours).unwrap();
-    assert_eq!(port.receive_all(1), [ours.clone()]);
+    assert_eq!(port.receive_all(1).first(), Some(&ours));
     assert_eq!(host.receive(SECOND), Some(hosts.clone()));
     own(&mut port, &[]);
     world.outside.send(&ours).unwrap();
@@ -278,5 +279,59 @@ fn a_device_that_is_down_does_not_keep_the_port_busy() {
         port.port.tx(&mut port.umem, &mut queue);
         outside.receive(Duration::from_millis(10)).is_some()
     }));
+    assert_eq!(port.close().free_chunks(), 512);
+}
+
+#[test]
+fn a_device_that_is_deleted_ends_the_port_quietly_and_one_of_the_same_name_is_attached_anew() {
+    if !permitted() {
+        return;
+    }
+    let (switch, tenant) = (Netns::new(), Netns::new());
+    let mut last_index = 0;
+    for round in 0..10 {
+        switch.veth("port0", &tenant, "eth0", 1500);
+        let outside = PacketSocket::open(&tenant, "eth0");
+        let mut port = TestPort::attach(&switch, &options("port0"), 512).unwrap();
+        let attachment = port.attachment.take().unwrap();
+        assert!(switch.run(|| attachment.is_in_place()).unwrap());
+        outside.send(&frame(A, B, 60, round)).unwrap();
+        assert_eq!(port.receive_all(1), [frame(A, B, 60, round)]);
+        assert_ne!(std::mem::replace(&mut last_index, attachment.facts().ifindex), attachment.facts().ifindex);
+
+        switch.ip("link del port0");
+        assert!(!switch.run(|| attachment.is_in_place()).unwrap());
+        let mut queue = vec![port.umem.copy_in(&frame(A, B, 60, 1)).unwrap()];
+        port.port.tx(&mut port.umem, &mut queue);
+        assert!(port.receive().is_empty() && !port.port.is_busy());
+        let readiness = port.port.readiness().unwrap();
+        let mut fds = [PollFd::new(&readiness, PollFlags::IN)];
+        assert_eq!(
+            poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 20_000_000 })),
+            Ok(0),
+            "a worker may sleep on it"
+        );
+        drop(attachment);
+        assert_eq!(port.close().free_chunks(), 512);
+    }
+}
+
+#[test]
+fn a_device_moved_to_another_namespace_or_renamed_is_no_longer_in_place() {
+    if !permitted() {
+        return;
+    }
+    let world = World::new(1500);
+    let port = world.attach(&options("port0"), 512);
+    let attachment = port.attachment.as_ref().unwrap();
+    world.switch.ip("link set port0 down");
+    world.switch.ip("link set port0 name other0");
+    assert!(!world.switch.run(|| attachment.is_in_place()).unwrap());
+    world.switch.ip("link set other0 name port0");
+    world.switch.ip("link set port0 up");
+    assert!(world.switch.run(|| attachment.is_in_place()).unwrap(), "the name has come back");
+    let elsewhere = Netns::new();
+    world.switch.ip(&format!("link set port0 netns {}", elsewhere.name()));
+    assert!(!world.switch.run(|| attachment.is_in_place()).unwrap());
     assert_eq!(port.close().free_chunks(), 512);
 }
