@@ -52,6 +52,34 @@ impl Desired {
         Self::of_text(&text, &origin, now)
     }
 
+    /// Ports alone, for tests of what happens to them.
+    #[cfg(test)]
+    pub(crate) fn of_ports(hash: &str, ports: Vec<PortSpec>) -> Self {
+        let named = |port: &PortSpec| flow_table::policy::PortPolicy {
+            id: port.id,
+            name: port.name.clone(),
+            kind: port.kind,
+            network: None,
+            vlan: Default::default(),
+            mac: None,
+            addresses: Vec::new(),
+            guarded_from: false,
+            guarded_to: false,
+        };
+        let policy = Policy { ports: ports.iter().map(named).collect(), ..Policy::default() };
+        Self {
+            node: Some("node-a".to_owned()),
+            origin: "test.yaml".to_owned(),
+            hash: hash.to_owned(),
+            datapath: Datapath { chunks: 1024, flows: 1024, ring: 64, busy: false, core: None },
+            ports,
+            rules: Vec::new(),
+            pipeline: Arc::new(Pipeline::new(&policy)),
+            policy,
+            ids: Ids::default(),
+        }
+    }
+
     /// The same of a text that came from `origin`.
     ///
     /// # Errors
