@@ -1,0 +1,144 @@
+//! What is wrong with a file: every error, each with its place, the other place involved and a hint.
+
+use core::fmt;
+
+use serde::Serialize;
+
+use crate::place::Place;
+
+/// Characters of a source line shown around the caret.
+const SHOWN: usize = 110;
+
+/// One error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Diagnostic {
+    /// What is wrong, in one sentence without a full stop.
+    pub message: String,
+    /// The token at fault; `None` when the file as a whole is.
+    pub place: Option<Place>,
+    /// Other places involved, such as where a name was used first.
+    pub also: Vec<Place>,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    pub(crate) fn at(place: Place, message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: Some(place), also: Vec::new(), hint: None }
+    }
+
+    pub(crate) fn of_file(message: impl Into<String>) -> Self {
+        Self { message: message.into(), place: None, also: Vec::new(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn also(mut self, place: Place) -> Self {
+        self.also.push(place);
+        self
+    }
+}
+
+/// Errors found so far.
+#[derive(Debug, Default)]
+pub(crate) struct Sink(Vec<Diagnostic>);
+
+impl Sink {
+    pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
+        self.0.push(diagnostic);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The errors in the order of their places, each with the line it points at.
+    pub(crate) fn finish(mut self, text: &str, origin: &str) -> Diagnostics {
+        self.0.sort_by(|a, b| (a.place, &a.message).cmp(&(b.place, &b.message)));
+        self.0.dedup();
+        let lines: Vec<&str> = text.lines().collect();
+        let line_of = |d: &Diagnostic| {
+            let number = usize::try_from(d.place?.line).ok()?;
+            lines.get(number.checked_sub(1)?).map(|line| (*line).to_owned())
+        };
+        let lines = self.0.iter().map(|d| line_of(d).unwrap_or_default()).collect();
+        Diagnostics { origin: origin.to_owned(), lines, items: self.0 }
+    }
+}
+
+/// Every error in a file, in the order of their places.
+///
+/// Printed, each is `FILE:LINE:COL: message`, the source line with a caret under the token, `also here: FILE:LINE:COL`
+/// for each other place and `hint: ...` where there is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostics {
+    origin: String,
+    items: Vec<Diagnostic>,
+    /// The source line of each.
+    lines: Vec<String>,
+}
+
+impl Diagnostics {
+    /// One error about the file as a whole.
+    pub(crate) fn of_file(origin: &str, message: impl Into<String>) -> Self {
+        Self { origin: origin.to_owned(), items: vec![Diagnostic::of_file(message)], lines: vec![String::new()] }
+    }
+
+    /// The file's name, as given.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// The errors; never empty.
+    #[must_use]
+    pub fn items(&self) -> &[Diagnostic] {
+        &self.items
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (item, line)) in self.items.iter().zip(&self.lines).enumerate() {
+            if index > 0 {
+                writeln!(f)?;
+            }
+            match item.place {
+                None => writeln!(f, "{}: {}", self.origin, item.message)?,
+                Some(place) => {
+                    writeln!(f, "{}:{}:{}: {}", self.origin, place.line, place.col, item.message)?;
+                    draw(f, line, place)?;
+                }
+            }
+            for place in &item.also {
+                writeln!(f, "  also here: {}:{}:{}", self.origin, place.line, place.col)?;
+            }
+            if let Some(hint) = &item.hint {
+                writeln!(f, "  hint: {hint}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The line and a caret under the token; of a long line, the part around the token.
+fn draw(f: &mut fmt::Formatter<'_>, line: &str, place: Place) -> fmt::Result {
+    let column = usize::try_from(place.col).unwrap_or(1).saturating_sub(1);
+    let length = line.chars().count();
+    let first = if length <= SHOWN { 0 } else { column.saturating_sub(SHOWN / 2) };
+    let shown: String = line.chars().skip(first).take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let (before, after) = (if first > 0 { "..." } else { "" }, if first + SHOWN < length { "..." } else { "" });
+    writeln!(f, "  | {before}{}{after}", shown.trim_end())?;
+    let indent = column - first + before.len();
+    let width = usize::try_from(place.width).unwrap_or(1).clamp(1, SHOWN);
+    writeln!(f, "  | {}{}", " ".repeat(indent), "^".repeat(width))
+}
