@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use flow_table::counters::Count;
 use flow_table::{
     fate::DropReason,
     id::{NetworkId, PortId, RuleId},
@@ -10,31 +11,6 @@ use flow_table::{
 };
 
 use crate::port::PortStatus;
-
-/// Packets and bytes. Bytes are of whole frames without FCS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Count {
-    /// Counts one frame of `bytes` bytes.
-    #[inline]
-    pub const fn add(&mut self, bytes: u64) {
-        self.packets += 1;
-        self.bytes += bytes;
-    }
-
-    /// Adds another count.
-    #[inline]
-    pub const fn merge(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-}
 
 /// Everything counted since start. Never decreases while the process lives.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,6 +70,8 @@ pub struct WorkerReport {
     pub hits: u64,
     /// Lookups that did not: walks of the pipeline.
     pub misses: u64,
+    /// Frames that could not be read: runts, malformed ones.
+    pub unreadable: u64,
     /// Walks whose outcome was not cached, because they looked at a field outside the key or at state that may change.
     pub uncached: u64,
     /// Flow entries now.

@@ -5,6 +5,7 @@
 
 use core::fmt;
 
+use bytemuck::Zeroable;
 use thiserror::Error;
 
 /// A number outside what its type allows.
@@ -21,7 +22,8 @@ pub enum IdError {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Zeroable)]
+        #[repr(transparent)]
         pub struct $name(pub $inner);
 
         impl $name {

@@ -2,15 +2,25 @@
 //!
 //! Pure: no I/O, no clock, no threads. Nothing here allocates for a packet whose flow is known.
 
+pub mod classifier;
+pub mod counters;
 pub mod fate;
+pub mod fdb;
 pub mod field;
+pub mod hash;
 pub mod id;
 pub mod key;
 pub mod mac;
 pub mod matching;
+pub mod output;
+pub mod packet;
+pub mod pipeline;
 pub mod policy;
+mod prefetch;
 pub mod rule;
+pub mod table;
 pub mod time;
+pub mod transposition;
 
 const _: () = assert!(usize::BITS == 64, "indices are u64 in the tables and usize in the code");
 

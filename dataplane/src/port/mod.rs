@@ -1,5 +1,6 @@
 //! Ports: every attachment of the switch, behind one trait that never blocks.
 
+pub mod memory;
 pub mod umem;
 
 use std::{fmt, os::fd::BorrowedFd};

@@ -176,6 +176,17 @@ impl Umem {
         Some(frame)
     }
 
+    /// A copy of a frame, at the same place in another chunk; `None` when no chunk is free.
+    #[expect(unsafe_code, reason = "copies within the mapped area")]
+    pub fn duplicate(&mut self, frame: &Frame) -> Option<Frame> {
+        let mut copy = Frame { id: self.alloc()?, start: frame.start, len: frame.len };
+        let from = self.bytes(frame).as_ptr();
+        let to = self.bytes_mut(&mut copy).as_mut_ptr();
+        // SAFETY: two chunks of this area, each held by its own frame, so they do not overlap; both slices are `len` long.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, frame.len()) };
+        Some(copy)
+    }
+
     /// The frame's bytes.
     #[inline]
     #[must_use]
