@@ -7,15 +7,17 @@ use config::{
     model::{HostSharing, Poll, Port},
 };
 use flow_table::{
+    hash::Seed,
     id::{PortId, RuleId},
     mac::MacAddr,
+    pipeline::Pipeline,
     policy::{Policy, PortKind},
     rule::TableId,
 };
 
 use sha2::{Digest, Sha256};
 
-use super::{Invalid, stub::Pipeline};
+use super::Invalid;
 
 /// Everything one file asks for.
 #[derive(Debug)]
@@ -41,15 +43,15 @@ pub(crate) struct Desired {
 }
 
 impl Desired {
-    /// Reads `path`, checks and compiles it. What `now` has a name for keeps its identifier.
+    /// Reads `path`, checks and compiles it with hashes keyed by `seed`. What `now` has a name for keeps its identifier.
     ///
     /// # Errors
     /// [`Invalid`] with all that is wrong with the file.
-    pub(crate) fn load(path: &Path, now: Option<&Self>) -> Result<Self, Invalid> {
+    pub(crate) fn load(path: &Path, now: Option<&Self>, seed: Seed) -> Result<Self, Invalid> {
         let origin = path.display().to_string();
         let text = fs::read_to_string(path)
             .map_err(|error| Invalid { hash: None, text: format!("{origin}: can not be read: {error}") })?;
-        Self::of_text(&text, &origin, now)
+        Self::of_text(&text, &origin, now, seed)
     }
 
     /// Ports alone, for tests of what happens to them.
@@ -74,7 +76,7 @@ impl Desired {
             datapath: Datapath { chunks: 1024, flows: 1024, ring: 64, busy: false, core: None },
             ports,
             rules: Vec::new(),
-            pipeline: Arc::new(Pipeline::new(&policy)),
+            pipeline: Arc::new(Pipeline::new(&policy, Seed::new(0))),
             policy,
             ids: Ids::default(),
         }
@@ -84,7 +86,7 @@ impl Desired {
     ///
     /// # Errors
     /// As [`load`](Self::load).
-    pub(crate) fn of_text(text: &str, origin: &str, now: Option<&Self>) -> Result<Self, Invalid> {
+    pub(crate) fn of_text(text: &str, origin: &str, now: Option<&Self>, seed: Seed) -> Result<Self, Invalid> {
         let hash: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
         let model = config::load(text, origin)
             .map_err(|errors| Invalid { hash: Some(hash.clone()), text: errors.to_string().trim_end().to_owned() })?;
@@ -99,7 +101,7 @@ impl Desired {
             datapath: Datapath::of(&model.datapath),
             ports,
             rules: rows(&model, &ids, origin),
-            pipeline: Arc::new(Pipeline::new(&policy)),
+            pipeline: Arc::new(Pipeline::new(&policy, seed)),
             policy,
             ids,
         })

@@ -9,12 +9,11 @@ use dataplane::{
     port::{PortMode, PortStatus},
     report::{FdbReport, FlowReport, PortReport, Report},
 };
-use flow_table::{id::PortId, policy::PortKind};
+use flow_table::{id::PortId, pipeline::Pipeline, policy::PortKind};
 
 use super::{
     desired::{Attach, Owned, PortSpec},
     plane::{Attached, DataPlane, NotAttached, Stopped},
-    stub::Pipeline,
 };
 
 /// What the fake remembers.

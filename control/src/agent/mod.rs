@@ -27,8 +27,7 @@ use tracing::{error, info, warn};
 
 use self::{
     desired::{Desired, PortSpec},
-    plane::{DataPlane, NotAttached},
-    stub::Stopped,
+    plane::{DataPlane, NotAttached, Stopped},
     view::{Device, PortRecord, PortState, View},
 };
 use crate::report::{names::Names, shape::Reload};

@@ -6,14 +6,11 @@ use dataplane::{
     port::PortMode,
     report::{FdbReport, FlowReport, Report},
 };
-use flow_table::id::PortId;
+use flow_table::{id::PortId, pipeline::Pipeline};
 use thiserror::Error;
 
 pub(crate) use super::stub::Stopped;
-use super::{
-    desired::{Owned, PortSpec},
-    stub::Pipeline,
-};
+use super::desired::{Owned, PortSpec};
 
 /// What carries the packets. Every call may block for as long as the worker needs for one pass, `attach` and `detach`
 /// for as long as the kernel does.

@@ -5,6 +5,6 @@ use std::sync::Arc;
 use super::{desired::Desired, plane::DataPlane};
 
 /// Starts the worker with the pipeline of `desired` and no port.
-pub(crate) fn start(_desired: &Desired) -> anyhow::Result<Arc<dyn DataPlane>> {
+pub(crate) fn start(_desired: &Desired, _entropy: u64) -> anyhow::Result<Arc<dyn DataPlane>> {
     anyhow::bail!("not yet")
 }

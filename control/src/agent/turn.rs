@@ -9,8 +9,7 @@ use super::{
     Agent, Devices, Unchanged,
     desired::Desired,
     plan::Plan,
-    plane::NotAttached,
-    stub::Stopped,
+    plane::{NotAttached, Stopped},
     view::{PortRecord, PortState},
 };
 

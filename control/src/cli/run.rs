@@ -1,6 +1,7 @@
 //! `sluice run`: the daemon.
 
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     io::{self, IsTerminal, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
@@ -13,6 +14,7 @@ use std::{
 };
 
 use clap::Args;
+use flow_table::hash::Seed;
 use sd_notify::NotifyState;
 use tokio::{
     net::UnixListener,
@@ -71,7 +73,10 @@ impl Run {
     async fn daemon(&self) -> Result<Exit, Failure> {
         // From here on no signal ends the process by itself.
         let mut signals = Signals::new().map_err(refused)?;
-        let desired = match Desired::load(&self.config, None) {
+        // What a tenant controls must not choose the slots of our tables.
+        let entropy = RandomState::new().build_hasher().finish();
+        let seed = Seed::new(entropy);
+        let desired = match Desired::load(&self.config, None, seed) {
             Ok(desired) => desired,
             Err(invalid) => {
                 // Nobody to tell when standard error is gone.
@@ -82,13 +87,13 @@ impl Run {
         let mut claim = Claim::new(&self.socket.socket).map_err(refused)?;
         let listener = claim.listen().map_err(refused)?;
         let listener = UnixListener::from_std(listener).map_err(refused)?;
-        let plane = runtime::start(&desired).map_err(refused)?;
+        let plane = runtime::start(&desired, entropy).map_err(refused)?;
         let (orders, inbox) = channel();
         links::watch(orders.clone(), Order::Devices).map_err(|error| {
             refused(anyhow::Error::new(error).context("can not watch the network devices"))
         })?;
         let config = self.config.clone();
-        let load = Box::new(move |now: Option<&Desired>| Desired::load(&config, now));
+        let load = Box::new(move |now: Option<&Desired>| Desired::load(&config, now, seed));
         let agent = match Agent::start(Arc::clone(&plane), Box::new(links::list), load, desired) {
             Ok(agent) => agent,
             Err(Unchanged::Stopped(stopped)) => return Err(Failure::new(Exit::Fault, stopped)),
