@@ -32,7 +32,11 @@ pub(crate) fn fields(key: &FlowKey, names: &Names) -> Fields {
 fn arp(key: &FlowKey, fields: &mut Fields) {
     let (sender, target) = key.ipv4();
     fields.text("eth.type", "arp");
-    fields.number("arp.op", key.protocol());
+    match key.protocol() {
+        1 => fields.text("arp.op", "request"),
+        2 => fields.text("arp.op", "reply"),
+        other => fields.number("arp.op", other),
+    }
     fields.text("arp.spa", sender.to_string());
     fields.text("arp.tpa", target.to_string());
 }

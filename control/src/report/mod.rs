@@ -5,3 +5,6 @@ pub(crate) mod key;
 pub(crate) mod names;
 pub(crate) mod shape;
 pub(crate) mod table;
+
+#[cfg(test)]
+mod tests;
