@@ -64,13 +64,30 @@ impl Sink {
         self.0.sort_by(|a, b| (a.place, &a.message).cmp(&(b.place, &b.message)));
         self.0.dedup();
         let lines: Vec<&str> = text.lines().collect();
-        let line_of = |d: &Diagnostic| {
-            let number = usize::try_from(d.place?.line).ok()?;
-            lines.get(number.checked_sub(1)?).map(|line| (*line).to_owned())
-        };
-        let lines = self.0.iter().map(|d| line_of(d).unwrap_or_default()).collect();
+        for item in &mut self.0 {
+            for place in item.place.iter_mut().chain(&mut item.also) {
+                *place = within(*place, &lines);
+            }
+        }
+        let line_of =
+            |d: &Diagnostic| d.place.and_then(|place| line(&lines, place.line)).unwrap_or_default().to_owned();
+        let lines = self.0.iter().map(line_of).collect();
         Diagnostics { origin: origin.to_owned(), lines, items: self.0 }
     }
+}
+
+fn line<'t>(lines: &[&'t str], number: u32) -> Option<&'t str> {
+    lines.get(usize::try_from(number).ok()?.checked_sub(1)?).copied()
+}
+
+/// The place, or the last one before it that is in the text: the end of a line or of the file has no token to show.
+fn within(place: Place, lines: &[&str]) -> Place {
+    let last = u32::try_from(lines.len()).unwrap_or(u32::MAX).max(1);
+    let number = place.line.clamp(1, last);
+    let length = line(lines, number).map_or(0, |line| line.chars().count());
+    let length = u32::try_from(length).unwrap_or(u32::MAX).max(1);
+    let col = if number == place.line { place.col.clamp(1, length) } else { length };
+    Place { line: number, col, width: place.width.clamp(1, length - col + 1) }
 }
 
 /// Every error in a file, in the order of their places.

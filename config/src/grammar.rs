@@ -9,7 +9,7 @@ pub(crate) use flow::{FLOW, GROUP_RULE, NO_CONNECTIONS};
 
 use crate::shape::{
     Key, Object,
-    Shape::{self, Integer, Leaf, List, OneOrMany, PowerOfTwo, Span, Word},
+    Shape::{self, AtLeastOne, Integer, Leaf, List, OneOrMany, PowerOfTwo, Span, Word},
 };
 
 /// The only version of the file there is.
@@ -54,7 +54,7 @@ static DATAPATH: Object = Object::new(
     &[
         Key::optional(
             "workers",
-            List(&Shape::Object(&WORKER)),
+            AtLeastOne(&Shape::Object(&WORKER)),
             "packet threads; one is supported in this version, and is the default",
         ),
         Key::optional(
@@ -171,7 +171,7 @@ static ADDRESS_SET: Object = Object {
         "a set",
         &[
             Key::required("name", Leaf(&leaf::PEER_NAME), "the set's name, unique among sets and groups"),
-            Key::required("cidrs", List(&Leaf(&leaf::PREFIX)), "addresses and prefixes, such as [10.0.0.0/8]"),
+            Key::required("cidrs", AtLeastOne(&Leaf(&leaf::PREFIX)), "addresses and prefixes, such as [10.0.0.0/8]"),
         ],
     )
 };
@@ -185,12 +185,12 @@ static GROUP: Object = Object {
             Key::optional(
                 "from",
                 List(&Shape::Object(&GROUP_RULE)),
-                "rules for what members send; with any, what none allows is denied",
+                "rules for what members send; what none allows is denied, so that [] denies everything",
             ),
             Key::optional(
                 "to",
                 List(&Shape::Object(&GROUP_RULE)),
-                "rules for what members receive; with any, what none allows is denied",
+                "rules for what members receive; what none allows is denied, so that [] denies everything",
             ),
         ],
     )

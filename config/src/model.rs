@@ -182,9 +182,9 @@ pub struct AddressSet {
 pub struct Group {
     /// Its name.
     pub name: At<String>,
-    /// True when it has rules for what members send.
+    /// True when it has the key `from`: members send only what its rules allow.
     pub has_from: bool,
-    /// True when it has rules for what members receive.
+    /// True when it has the key `to`: members receive only what its rules allow.
     pub has_to: bool,
 }
 

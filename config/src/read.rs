@@ -88,5 +88,6 @@ impl Rules<'_> {
 /// The text of a scalar under `key`, with its place.
 fn text_at(node: &Node, key: &str) -> Option<At<String>> {
     let value = node.get(key)?;
-    Some(At::new(value.text()?.to_owned(), value.place))
+    let text = value.scalar().filter(|scalar| !scalar.is_missing())?.text.clone();
+    Some(At::new(text, value.place))
 }

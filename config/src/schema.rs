@@ -55,7 +55,8 @@ fn shape(of: &Shape) -> Value {
             json!({ "enum": powers.take_while(|power| power <= max).collect::<Vec<_>>() })
         }
         Shape::Word(words) => json!({ "enum": words }),
-        Shape::List(item) => json!({ "type": "array", "minItems": 1, "items": shape(item) }),
+        Shape::List(item) => json!({ "type": "array", "items": shape(item) }),
+        Shape::AtLeastOne(item) => json!({ "type": "array", "minItems": 1, "items": shape(item) }),
         Shape::OneOrMany(item) => {
             json!({ "anyOf": [shape(item), { "type": "array", "minItems": 1, "items": shape(item) }] })
         }

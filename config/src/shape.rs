@@ -19,8 +19,10 @@ pub(crate) enum Shape {
     PowerOfTwo { min: u64, max: u64 },
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A list, not empty.
+    /// A list, which may be empty.
     List(&'static Shape),
+    /// A list, not empty.
+    AtLeastOne(&'static Shape),
     /// One value or a list of them, not empty.
     OneOrMany(&'static Shape),
     /// A map with these keys.
@@ -47,7 +49,7 @@ pub(crate) struct Object {
     pub(crate) keys: &'static [Key],
     /// When not empty, exactly one of these keys is given.
     pub(crate) one_of: &'static [&'static str],
-    /// Keys that mean something, but not in this version: the key and what to say.
+    /// Keys that mean something, but not in this version: the key and what to say, advice after a semicolon.
     pub(crate) later: &'static [(&'static str, &'static str)],
     /// Names that operators know from elsewhere, and the key that says the same here.
     pub(crate) known_as: &'static [(&'static str, &'static str)],
@@ -86,7 +88,7 @@ impl Shape {
     pub(crate) fn object(&self) -> Option<&'static Object> {
         match self {
             Self::Object(object) | Self::WordOr(_, object) => Some(object),
-            Self::List(of) | Self::OneOrMany(of) => of.object(),
+            Self::List(of) | Self::AtLeastOne(of) | Self::OneOrMany(of) => of.object(),
             _ => None,
         }
     }
@@ -97,13 +99,13 @@ pub(crate) fn check(node: &Node, shape: &Shape, key: &str, sink: &mut Sink) -> b
     let before = sink.len();
     let clean = match (&node.kind, shape) {
         (Kind::Bad, _) => false,
-        (Kind::List(items), Shape::List(of) | Shape::OneOrMany(of)) => {
-            if items.is_empty() {
+        (Kind::List(items), Shape::List(of) | Shape::AtLeastOne(of) | Shape::OneOrMany(of)) => {
+            if items.is_empty() && !matches!(shape, Shape::List(_)) {
                 let diagnostic = Diagnostic::at(node.place, format!("{key}: the list is empty"));
                 sink.push(diagnostic.hint("name at least one, or leave the key out"));
             }
-            // Not `all`: every item is to be looked at.
-            items.iter().fold(true, |clean, item| check(item, of, key, sink) && clean)
+            let wrong = items.iter().filter(|item| !check(item, of, key, sink)).count();
+            wrong == 0
         }
         (Kind::Scalar(_), Shape::OneOrMany(of)) => check(node, of, key, sink),
         (Kind::Map(map), Shape::Object(object) | Shape::WordOr(_, object)) => check_map(map, node.place, object, sink),
@@ -135,18 +137,18 @@ fn check_scalar(scalar: &Scalar, shape: &Shape) -> Result<(), Fault> {
         Shape::Span { min, max } => number::span(scalar, *min, *max).map(drop),
         Shape::PowerOfTwo { min, max } => number::power_of_two(scalar, *min, *max).map(drop),
         Shape::Word(words) | Shape::WordOr(words, _) if words.contains(&&*scalar.text) => Ok(()),
-        Shape::Word(words) => Err(not_a_word(scalar, shape, words.iter().copied())),
+        Shape::Word(words) => Err(not_a_word(scalar, shape, words)),
         Shape::WordOr(words, object) => {
             if let Some((_, text)) = object.later.iter().find(|(word, _)| *word == scalar.text) {
-                return Err(Fault::new(*text));
+                return Err(Fault::with_advice(text));
             }
             if object.key(&scalar.text).is_some() {
                 let fault = Fault::new(format!("{} needs a value", quoted(&scalar.text)));
                 return Err(fault.hint(format!("write {{ {}: ... }}", scalar.text)));
             }
-            Err(not_a_word(scalar, shape, words.iter().copied()))
+            Err(not_a_word(scalar, shape, words))
         }
-        Shape::List(of) => {
+        Shape::List(of) | Shape::AtLeastOne(of) => {
             let fault = Fault::new(format!("expected a list, found {}", quoted(&scalar.text)));
             let one = check_scalar(scalar, of).is_ok();
             Err(if one { fault.hint(format!("write [{}]", scalar.text)) } else { fault })
@@ -158,11 +160,15 @@ fn check_scalar(scalar: &Scalar, shape: &Shape) -> Result<(), Fault> {
     }
 }
 
-fn not_a_word(scalar: &Scalar, shape: &Shape, words: impl Iterator<Item = &'static str>) -> Fault {
+fn not_a_word(scalar: &Scalar, shape: &Shape, words: &[&'static str]) -> Fault {
     let fault = Fault::new(format!("expected {}, found {}", expected(shape), quoted(&scalar.text)));
-    match nearest(&scalar.text, words) {
-        Some(word) => fault.hint(format!("did you mean \"{word}\"?")),
-        None => fault,
+    match (nearest(&scalar.text, words.iter().copied()), shape) {
+        (Some(word), _) => fault.hint(format!("did you mean \"{word}\"?")),
+        (None, Shape::WordOr(_, object)) => {
+            let keys: Vec<&str> = object.keys.iter().map(|key| key.name).collect();
+            fault.hint(format!("it is {}, or a map with {}", words.join(", "), keys.join(", ")))
+        }
+        (None, _) => fault,
     }
 }
 
@@ -174,13 +180,11 @@ fn expected(shape: &Shape) -> String {
         Shape::Span { min, max } => format!("a whole number from {min} to {max} or a range such as \"{min}-{max}\""),
         Shape::PowerOfTwo { min, max } => format!("a power of two from {min} to {max}"),
         Shape::Word(words) => one_of(words),
-        Shape::List(_) => "a list".to_owned(),
+        Shape::List(_) | Shape::AtLeastOne(_) => "a list".to_owned(),
         Shape::OneOrMany(of) => format!("{}, or a list of such", expected(of)),
+        Shape::Object(object) if object.what.starts_with("the ") => "a map".to_owned(),
         Shape::Object(object) => format!("a map ({})", object.what),
-        Shape::WordOr(words, object) => {
-            let keys: Vec<String> = object.keys.iter().map(|key| key.name.to_owned()).collect();
-            format!("{}, or a map with {}", words.join(", "), keys.join(", "))
-        }
+        Shape::WordOr(_, object) => object.what.to_owned(),
     }
 }
 
@@ -228,7 +232,8 @@ fn check_map(map: &Map, place: Place, object: &'static Object, sink: &mut Sink) 
 
 fn unknown_key(key: &str, place: Place, object: &'static Object) -> Diagnostic {
     if let Some((_, text)) = object.later.iter().find(|(later, _)| *later == key) {
-        return Diagnostic::at(place, *text);
+        let fault = Fault::with_advice(text);
+        return Diagnostic { hint: fault.hint, ..Diagnostic::at(place, fault.message) };
     }
     let diagnostic = Diagnostic::at(place, format!("unknown key {} in {}", quoted(key), object.what));
     let named = object.known_as.iter().find(|(known, _)| *known == key).map(|(_, here)| *here);

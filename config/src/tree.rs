@@ -138,12 +138,12 @@ pub(crate) fn parse(text: &str, sink: &mut Sink) -> Option<Node> {
         flow_nesting_limit: DEPTH,
         block_nesting_limit: DEPTH,
     };
-    let mut builder = Builder { sink, stack: Vec::new(), root: None, documents: 0 };
+    let mut builder = Builder { text, sink, stack: Vec::new(), root: None, documents: 0 };
     for event in Parser::new_from_str_with_options(text, options) {
         match event {
             Ok((event, span)) => builder.take(event, span)?,
             Err(error) => {
-                builder.sink.push(syntax_error(&error, text));
+                builder.sink.push(syntax_error(&error));
                 return None;
             }
         }
@@ -162,6 +162,7 @@ enum Frame {
 }
 
 struct Builder<'s> {
+    text: &'s str,
     sink: &'s mut Sink,
     stack: Vec<Frame>,
     root: Option<Node>,
@@ -183,7 +184,10 @@ impl Builder<'_> {
                 }
             }
             Event::Scalar(text, style, ..) => {
-                let scalar = Scalar { text: text.into_owned(), plain: style == ScalarStyle::Plain };
+                // Where nothing is written the parser says "~", over no characters.
+                let plain = style == ScalarStyle::Plain;
+                let text = if plain && span.is_empty() { String::new() } else { text.into_owned() };
+                let scalar = Scalar { text, plain };
                 self.put(Node { place, kind: Kind::Scalar(scalar) });
             }
             Event::SequenceStart(..) => self.open(Frame::List { place: start_of(&span), items: Vec::new() })?,
@@ -196,7 +200,10 @@ impl Builder<'_> {
                 self.sink.push(Diagnostic::at(place, message).hint("write the value out wherever it is meant"));
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => {
-                let diagnostic = Diagnostic::at(place, "YAML aliases (*name) are not read");
+                let diagnostic = Diagnostic::at(
+                    place,
+                    format!("YAML aliases ({}) are not read", span.slice(self.text).unwrap_or("*")),
+                );
                 self.sink.push(diagnostic.hint("write the value out wherever it is meant"));
                 self.put(Node { place, kind: Kind::Bad });
             }
@@ -312,14 +319,8 @@ fn narrow(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn syntax_error(error: &ScanError, text: &str) -> Diagnostic {
-    let mut place = place_of_marker(error.marker());
-    // The end of the text is told at its last line, which can be shown.
-    let last = narrow(text.lines().count()).max(1);
-    if place.line > last {
-        let end = text.lines().last().map_or(0, |line| line.chars().count());
-        place = Place { line: last, col: narrow(end).max(1), width: 1 };
-    }
+fn syntax_error(error: &ScanError) -> Diagnostic {
+    let place = place_of_marker(error.marker());
     let diagnostic = Diagnostic::at(place, format!("this is not YAML: {}", error.kind()));
     match error.kind() {
         ErrorKind::TabNotAllowed
@@ -329,7 +330,10 @@ fn syntax_error(error: &ScanError, text: &str) -> Diagnostic {
         ErrorKind::RecursionLimitExceeded => {
             Diagnostic::at(place, format!("lists and maps are nested more than {DEPTH} deep here"))
         }
-        ErrorKind::ExpectedBlockMappingKey | ErrorKind::InvalidIndentation | ErrorKind::SimpleKeyExpected => {
+        ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::InvalidIndentation
+        | ErrorKind::MappingValueNotAllowed
+        | ErrorKind::SimpleKeyExpected => {
             diagnostic.hint("look at the indentation, and for a missing colon, of this line and the one before")
         }
         _ => diagnostic,

@@ -21,6 +21,14 @@ impl Fault {
         Self { message: message.into(), hint: None }
     }
 
+    /// A text with a semicolon before its advice, if it has any.
+    pub(crate) fn with_advice(text: &str) -> Self {
+        match text.split_once("; ") {
+            Some((message, advice)) => Self::new(message).hint(advice),
+            None => Self::new(text),
+        }
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self

@@ -81,7 +81,7 @@ pub(crate) static MATCH: Object = Object {
         ("arp_op", "arp.op"),
         ("nd_target", "nd.target"),
     ],
-    ..Object::new("match", MATCH_KEYS)
+    ..Object::new("a match", MATCH_KEYS)
 };
 
 static MATCH_KEYS: &[Key] = &[
@@ -144,7 +144,7 @@ static ACTION: Object = Object {
     ],
     known_as: &[("output", "port"), ("set_field", "set"), ("mod_nw_tos", "set"), ("push_vlan", "vlan")],
     ..Object::new(
-        "action",
+        "an action",
         &[
             Key::optional("mark", Integer { min: 0, max: 0xffff_ffff }, "table classify: on, with this mark"),
             Key::optional("port", Leaf(&leaf::NAME), "table forward: out by this port"),

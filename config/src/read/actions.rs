@@ -9,6 +9,7 @@ use flow_table::{
 
 use crate::{
     diagnostics::{Diagnostic, Sink},
+    grammar::NO_CONNECTIONS,
     model::{Action, To, bits4, bits6},
     place::Place,
     read::{
@@ -16,7 +17,7 @@ use crate::{
         names::Names,
     },
     tree::{Entry, Map, Node, Scalar, quoted},
-    value::{address, mac, number, packet},
+    value::{Fault, address, mac, number, packet},
 };
 
 /// Reads the value of a flow's `action`, whose match is `read`; `None` when it was reported to be wrong.
@@ -55,7 +56,7 @@ fn of_word(word: &str, place: Place, table: TableId, sink: &mut Sink) -> Option<
         (TableId::Forward, "flood") => forward(To::Flood),
         (TableId::Forward, "normal") => forward(To::Normal),
         (TableId::AclFrom | TableId::AclTo, "allow") => {
-            sink.push(Diagnostic::at(place, format!("action: {}", crate::grammar::NO_CONNECTIONS)));
+            sink.push(Fault::with_advice(NO_CONNECTIONS).at(place, "action"));
             None
         }
         _ => {

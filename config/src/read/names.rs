@@ -54,10 +54,12 @@ impl Names {
 
     fn claim_peer(&mut self, name: &At<String>, peer: Peer, sink: &mut Sink) {
         let kind = |group| if group { "group" } else { "set" };
-        if let Some(first) = self.peers.get(name.as_str()) {
+        if let Some(other) = self.peers.get(name.as_str()) {
+            // Sets and groups are read apart: the later of the two in the file is told to be the second.
+            let (first, second) = if other.place <= peer.place { (other, &peer) } else { (&peer, other) };
             let message = format!("another {} is named {}", kind(first.group), quoted(name));
-            let diagnostic = Diagnostic::at(name.place, message).also(first.place);
-            let shared = first.group != peer.group;
+            let diagnostic = Diagnostic::at(second.place, message).also(first.place);
+            let shared = first.group != second.group;
             sink.push(if shared { diagnostic.hint("sets and groups share their names") } else { diagnostic });
             return;
         }

@@ -84,7 +84,7 @@ fn with_length(text: &str) -> Result<(IpAddr, Option<u8>), Fault> {
 
 fn net(address: IpAddr, length: Option<u8>) -> Result<IpNet, Fault> {
     let length = length.unwrap_or(if address.is_ipv4() { 32 } else { 128 });
-    IpNet::new(address, length).or_else(|_| Err(Fault::new(format!("{address}/{length} is not a prefix"))))
+    IpNet::new(address, length).map_err(|error| Fault::new(format!("{address}/{length}: {error}")))
 }
 
 /// An address, or a prefix without bits beyond its length.

@@ -6,15 +6,15 @@ use crate::{tree::quoted, value::Fault};
 
 /// A MAC address; refused with the corrected form where it is written in another usual one.
 pub(crate) fn mac(text: &str) -> Result<MacAddr, Fault> {
-    text.parse::<MacAddr>().or_else(|error| {
+    text.parse::<MacAddr>().map_err(|error| {
         let fault = Fault::new(format!("{} is not a MAC address", quoted(text)));
         let digits: String = text.chars().filter(|c| !matches!(c, '-' | '.' | ':')).collect();
         let usual = digits.len() == 12 && digits.bytes().all(|b| b.is_ascii_hexdigit());
         let bits = u64::from_str_radix(&digits, 16).ok().filter(|_| usual);
-        Err(match bits {
+        match bits {
             Some(bits) => fault.hint(format!("write {}", MacAddr::from_u64(bits))),
             None => fault.hint(error.to_string()),
-        })
+        }
     })
 }
 

@@ -97,7 +97,7 @@ mod tests {
     fn flags_are_wanted_or_unwanted_once() {
         assert_eq!(tcp_flags("syn,!ack"), Ok((2, 18)));
         assert_eq!(tcp_flags("ns"), Ok((256, 256)));
-        assert_eq!(tcp_flags("sin").unwrap_err().hint.unwrap(), "did you mean \"syn\"?");
+        assert_eq!(tcp_flags("sync").unwrap_err().hint.unwrap(), "did you mean \"syn\"?");
         assert!(tcp_flags("syn,!syn").is_err() && tcp_flags("").is_err() && tcp_flags("syn,").is_err());
     }
 }
