@@ -2,4 +2,6 @@
 
 pub mod port;
 pub mod report;
+pub mod runtime;
+pub mod sys;
 pub mod worker;

@@ -16,7 +16,7 @@ use flow_table::{
     fate::DropReason,
     fdb::Fdb,
     hash::Seed,
-    id::{Epoch, PathId, PortId},
+    id::{Epoch, NetworkId, PathId, PortId},
     output::OutputSets,
     pipeline::Pipeline,
     table::{FlowTable, ValidFrom},
@@ -232,8 +232,8 @@ impl Worker {
         self.ports.attached().any(Port::is_busy)
     }
 
-    /// Puts a new policy in force: every decision is taken anew on its flow's next packet.
-    pub fn publish(&mut self, policy: Arc<Pipeline>) {
+    /// Puts a new policy in force: every decision is taken anew on its flow's next packet. Returns its generation.
+    pub fn publish(&mut self, policy: Arc<Pipeline>) -> u64 {
         for port in self.policy.ports().chain(policy.ports()) {
             self.state.valid.raise(port.id, Epoch(self.state.epoch.0 + 1));
         }
@@ -248,7 +248,25 @@ impl Worker {
         }
         self.ports.adopt(&policy);
         self.policy = policy;
+        self.renew_epochs();
         self.state.counters.generation += 1;
+        self.state.counters.generation
+    }
+
+    /// Forgets the learned stations of a network, or of all: how many.
+    pub fn flush_fdb(&mut self, network: Option<NetworkId>) -> u64 {
+        let mut gone = Vec::new();
+        self.state.fdb.forget(|domain, _, station| {
+            let forget = network.is_none_or(|network| network == domain.network);
+            if forget {
+                gone.push(station.port);
+            }
+            forget
+        });
+        for port in &gone {
+            self.state.invalidate(*port);
+        }
+        gone.len() as u64
     }
 
     /// Attaches a port that the policy has; frames longer than `mtu` beyond their Ethernet header and tag do not leave by
@@ -257,13 +275,13 @@ impl Worker {
     /// # Errors
     /// The port itself.
     pub fn attach(&mut self, id: PortId, port: Box<dyn Port>, mtu: u16) -> Result<(), Box<dyn Port>> {
-        self.ports.attach(id, port, mtu)
+        self.ports.attach(id, port, mtu, self.umem.chunks())
     }
 
     /// Detaches a port: it is to be closed, off this thread, and then [`reclaim`](Self::reclaim)ed. Frames for it are
     /// dropped until another is attached. Its stations are forgotten.
     pub fn detach(&mut self, id: PortId) -> Option<Box<dyn Port>> {
-        let port = self.ports.detach(id)?;
+        let port = self.ports.detach(id, self.umem.chunks())?;
         self.state.fdb.forget(|_, _, station| station.port == id);
         self.state.invalidate(id);
         Some(port)

@@ -1,5 +1,6 @@
 //! Ports: every attachment of the switch, behind one trait that never blocks.
 
+pub mod afxdp;
 pub mod memory;
 pub mod umem;
 
@@ -26,6 +27,9 @@ pub trait Port: Send + fmt::Debug {
     fn is_busy(&self) -> bool {
         false
     }
+
+    /// Sets how many chunks each of its queues may hold for receiving. A port that holds none ignores it.
+    fn set_quota(&mut self, _chunks: u32) {}
 
     /// Readable when frames wait to be received; `None` for a port that must be asked.
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

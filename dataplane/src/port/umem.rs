@@ -4,7 +4,7 @@
 //! socket's rings). A [`FrameId`] is neither `Copy` nor `Clone`; lending consumes it and only [`Umem::reclaim`] of a chunk
 //! that was lent makes it again. So `free + lent + in flight == chunks`, always.
 
-use std::{fmt, num::NonZeroU16, ptr::NonNull};
+use std::{fmt, num::NonZeroU16, ptr::NonNull, sync::Arc};
 
 use flow_table::idx;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -62,9 +62,58 @@ pub enum UmemError {
     },
 }
 
+/// The mapped memory itself: unmapped when the UMEM and every [`UmemArea`] of it are gone.
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping may be unmapped by any thread, and sharing it gives no access to its bytes.
+#[expect(unsafe_code, reason = "the mapping is owned, and this type never reaches into it")]
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+#[expect(unsafe_code, reason = "the mapping is owned, and this type never reaches into it")]
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    #[expect(unsafe_code, reason = "unmaps the area")]
+    fn drop(&mut self) {
+        // SAFETY: mapped by `Umem::new` with this length; every slice into it borrowed the `Umem`, which is gone. Sockets
+        // hold their own reference to the pages.
+        if let Err(error) = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) } {
+            tracing::error!(%error, "the UMEM could not be unmapped");
+        }
+    }
+}
+
+/// The right to register a UMEM's memory with a socket. It keeps the memory mapped, and gives no access to it.
+#[derive(Clone)]
+pub struct UmemArea(Arc<Mapping>);
+
+impl UmemArea {
+    /// Address of the area. It does not move.
+    #[must_use]
+    pub fn address(&self) -> NonNull<u8> {
+        self.0.base
+    }
+
+    /// Length in bytes: a whole number of chunks.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.bytes
+    }
+}
+
+impl fmt::Debug for UmemArea {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UmemArea").field("bytes", &self.0.bytes).finish_non_exhaustive()
+    }
+}
+
 /// A worker's frame memory.
 pub struct Umem {
     base: NonNull<u8>,
+    mapping: Arc<Mapping>,
     chunks: u32,
     free: Vec<FrameId>,
     /// Who holds each chunk that is in the kernel.
@@ -105,6 +154,7 @@ impl Umem {
             NonNull::new(base.cast::<u8>()).ok_or(UmemError::Memory { bytes, source: rustix::io::Errno::NOMEM })?;
         Ok(Self {
             base,
+            mapping: Arc::new(Mapping { base, bytes }),
             chunks,
             free: (0..chunks).rev().map(FrameId).collect(),
             lent: vec![None; idx(u64::from(chunks))].into(),
@@ -130,10 +180,10 @@ impl Umem {
         self.lent_count
     }
 
-    /// Address and length in bytes of the area, for registration with a socket. The area does not move.
+    /// The area, for registration with a socket, by any thread.
     #[must_use]
-    pub fn area(&self) -> (NonNull<u8>, usize) {
-        (self.base, idx(u64::from(self.chunks)) * CHUNK_BYTES)
+    pub fn area(&self) -> UmemArea {
+        UmemArea(Arc::clone(&self.mapping))
     }
 
     /// Takes a chunk from the free pool.
@@ -314,18 +364,6 @@ impl Umem {
     #[inline]
     fn offset(&self, frame: &Frame) -> usize {
         idx(u64::from(frame.id.0)) * CHUNK_BYTES + usize::from(frame.start)
-    }
-}
-
-impl Drop for Umem {
-    #[expect(unsafe_code, reason = "unmaps the area")]
-    fn drop(&mut self) {
-        let (base, bytes) = self.area();
-        // SAFETY: mapped by `new` with this length; every slice into it borrowed `self` and is gone. Sockets hold their own
-        // reference to the pages.
-        if let Err(error) = unsafe { munmap(base.as_ptr().cast(), bytes) } {
-            tracing::error!(%error, "the UMEM could not be unmapped");
-        }
     }
 }
 

@@ -67,19 +67,37 @@ impl Ports {
         }
     }
 
-    pub(super) fn attach(&mut self, id: PortId, port: Box<dyn Port>, mtu: u16) -> Result<(), Box<dyn Port>> {
+    pub(super) fn attach(
+        &mut self,
+        id: PortId,
+        port: Box<dyn Port>,
+        mtu: u16,
+        chunks: u32,
+    ) -> Result<(), Box<dyn Port>> {
         match self.slot_mut(id) {
             Some(slot) if slot.port.is_none() => {
                 slot.port = Some(port);
                 slot.mtu = mtu;
+                self.share(chunks);
                 Ok(())
             }
             _ => Err(port),
         }
     }
 
-    pub(super) fn detach(&mut self, id: PortId) -> Option<Box<dyn Port>> {
-        self.slot_mut(id)?.port.take()
+    pub(super) fn detach(&mut self, id: PortId, chunks: u32) -> Option<Box<dyn Port>> {
+        let port = self.slot_mut(id)?.port.take();
+        self.share(chunks);
+        port
+    }
+
+    /// Divides half of the chunks among the queues of all ports for receiving; the other half is for frames on their way.
+    fn share(&mut self, chunks: u32) {
+        let queues: u32 = self.attached().map(|port| u32::from(port.status().queues.max(1))).sum();
+        let quota = chunks / 2 / queues.max(1);
+        for port in self.slots.iter_mut().flatten().filter_map(|slot| slot.port.as_mut()) {
+            port.set_quota(quota);
+        }
     }
 
     #[inline]

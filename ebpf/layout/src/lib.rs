@@ -1,6 +1,9 @@
-//! Record layouts shared by the eBPF programs and user space.
+//! Bytes that eBPF programs and user space both read: map keys, map names, indices, globals and records, with their sizes
+//! asserted.
 //!
-//! Every record has a fixed size that is asserted here, so that both sides agree or do not build.
+//! Everything here is plain old data without padding, so that both sides agree whatever compiled them; keys that are
+//! compared with packet bytes are arrays in network byte order. No `unsafe`, and no dependency in a program's build.
 #![no_std]
 
+pub mod steer;
 pub mod transposition;

@@ -2,8 +2,6 @@
 //!
 //! Addresses, ports and MACs are in network order, ready to be stored; everything else is in host order.
 
-use bytemuck::Zeroable;
-
 /// What becomes of a flow's packets.
 pub mod kind {
     /// Dropped; `drop_counter` counts it.
@@ -54,7 +52,8 @@ pub mod edit {
 }
 
 /// A flow's compiled header edit and way out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Zeroable))]
 #[repr(C, align(64))]
 pub struct Transposition {
     /// New destination MAC.
@@ -100,7 +99,8 @@ pub struct Transposition {
 const _: () = assert!(size_of::<Transposition>() == 64 && align_of::<Transposition>() == 64);
 
 /// A flow's second line, for IPv6: new addresses in network order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Zeroable)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "bytemuck", derive(bytemuck::Zeroable))]
 #[repr(C, align(32))]
 pub struct Ip6Addresses {
     /// New source.

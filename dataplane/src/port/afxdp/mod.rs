@@ -1,0 +1,106 @@
+//! The AF_XDP port: frames of a device straight into the worker's UMEM, one socket a receive queue.
+//!
+//! [`attach`] runs on the control thread and makes two halves. The [`AfXdpPort`] is the worker's: it works the rings and needs
+//! no privilege. The [`Attachment`] stays in control: it holds the XDP program on the device, which ends with it. Drop the
+//! attachment first, then close the port: frames stop coming before the sockets go.
+//!
+//! All frames are sent on the first queue, so the order of a flow never changes; the other sockets only receive.
+
+mod attach;
+mod error;
+mod ring;
+mod socket;
+mod steering;
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+pub use attach::{Attachment, MAX_MTU, MAX_RING, MIN_RING, Mode, Options, Steer, attach};
+pub use error::AttachError;
+pub use steering::{OwnedError, SteeringCounters};
+
+use self::socket::Socket;
+use super::{
+    BelowCounters, Port, PortMode, PortStatus,
+    umem::{Borrower, Frame, Umem},
+};
+use crate::sys;
+
+/// How long a device may go on writing to a zero-copy socket's chunks after it is closed.
+const DEVICE_TEARDOWN: Duration = Duration::from_millis(100);
+
+/// The worker's half of an AF_XDP port.
+#[derive(Debug)]
+pub struct AfXdpPort {
+    /// The first one sends; never empty.
+    sockets: Vec<Socket>,
+    /// The socket that is asked first in the next pass, so that none starves.
+    first: usize,
+    /// Wakes when any of several sockets does.
+    epoll: Option<OwnedFd>,
+    borrower: Borrower,
+    mode: PortMode,
+    quota: u32,
+}
+
+impl Port for AfXdpPort {
+    fn rx(&mut self, umem: &mut Umem, into: &mut Vec<Frame>, room: usize) {
+        let limit = into.len().saturating_add(room);
+        let first = if self.first < self.sockets.len() { self.first } else { 0 };
+        self.first = first + 1;
+        let (before, from) = self.sockets.split_at_mut(first);
+        for socket in from.iter_mut().chain(before) {
+            let room = limit.saturating_sub(into.len());
+            socket.rx(umem, into, room, self.quota, self.borrower);
+        }
+    }
+
+    fn tx(&mut self, umem: &mut Umem, queue: &mut Vec<Frame>) {
+        if let Some(socket) = self.sockets.first_mut() {
+            socket.tx(umem, queue, self.borrower);
+        }
+    }
+
+    /// Never more than the ring's size, which it is at first. A lower quota is reached as frames arrive.
+    fn set_quota(&mut self, chunks: u32) {
+        self.quota = chunks;
+    }
+
+    fn is_busy(&self) -> bool {
+        self.sockets.first().is_some_and(Socket::is_busy)
+    }
+
+    fn readiness(&self) -> Option<BorrowedFd<'_>> {
+        match &self.epoll {
+            Some(epoll) => Some(epoll.as_fd()),
+            None => self.sockets.first().map(Socket::fd),
+        }
+    }
+
+    fn status(&self) -> PortStatus {
+        let mut below = BelowCounters::default();
+        for counters in self.sockets.iter().map(Socket::below) {
+            below.rx_dropped += counters.rx_dropped;
+            below.rx_ring_full += counters.rx_ring_full;
+            below.rx_fill_ring_empty += counters.rx_fill_ring_empty;
+            below.rx_invalid += counters.rx_invalid;
+            below.tx_invalid += counters.tx_invalid;
+            below.bad_descriptors += counters.bad_descriptors;
+        }
+        PortStatus { mode: self.mode, queues: u16::try_from(self.sockets.len()).unwrap_or(u16::MAX), below }
+    }
+
+    fn close(self: Box<Self>) -> Option<Borrower> {
+        let Self { sockets, borrower, mode, epoll, .. } = *self;
+        drop(epoll);
+        // Closing waits until the kernel no longer copies into our chunks. What a device does itself may end a little later,
+        // and nothing tells when.
+        drop(sockets);
+        if mode == PortMode::ZeroCopy {
+            sys::pause(DEVICE_TEARDOWN);
+        }
+        Some(borrower)
+    }
+}
