@@ -23,9 +23,9 @@ pub(crate) struct Told {
     pub(crate) calls: Vec<String>,
     /// The ports attached now.
     pub(crate) attached: BTreeMap<PortId, PortSpec>,
-    /// Devices that can not be taken, and why: asked with the queues wanted.
+    /// Devices that can not be taken, and why: seen only when it is tried.
     pub(crate) refuses: BTreeMap<String, String>,
-    /// Queues beyond which a device refuses.
+    /// Queues beyond which a device refuses, seen by a check.
     pub(crate) most_queues: Option<u16>,
     /// Policies put in force.
     pub(crate) generation: u64,
@@ -66,6 +66,16 @@ impl Fake {
 }
 
 impl DataPlane for Fake {
+    fn check(&self, port: &PortSpec) -> Result<(), NotAttached> {
+        let queues = port.attach.queues;
+        match self.running()?.most_queues {
+            Some(most) if queues > most => {
+                Err(NotAttached::Refused(format!("device {} has fewer than {queues} queues", port.attach.device)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn attach(&self, port: &PortSpec) -> Result<Attached, NotAttached> {
         let mut told = self.running()?;
         let device = &port.attach.device;
@@ -73,16 +83,13 @@ impl DataPlane for Fake {
         if let Some(why) = told.refuses.get(device) {
             return Err(NotAttached::Refused(why.clone()));
         }
-        if told.most_queues.is_some_and(|most| port.attach.queues > most) {
-            return Err(NotAttached::Refused(format!("device {device} has fewer than {} queues", port.attach.queues)));
-        }
         assert!(
             !told.attached.values().any(|other| other.id == port.id || other.attach.device == *device),
             "{} is attached twice",
             port.name
         );
         told.attached.insert(port.id, port.clone());
-        Ok(Attached { mode: PortMode::Copy, queues: port.attach.queues })
+        Ok(Attached { mode: PortMode::Copy, queues: port.attach.queues, mtu: 1500, notes: Vec::new() })
     }
 
     fn own(&self, port: PortId, owned: &Owned) -> Result<(), NotAttached> {

@@ -4,7 +4,6 @@ pub(crate) mod desired;
 mod plan;
 pub(crate) mod plane;
 pub(crate) mod runtime;
-mod stub;
 mod turn;
 pub(crate) mod view;
 
@@ -246,9 +245,11 @@ impl Agent {
             },
             Some(there) => match self.plane.attach(spec) {
                 Ok(attached) => {
-                    let (mode, queues) = (attached.mode.name(), attached.queues);
-                    let mtu = spec.attach.mtu.map_or(there.mtu, u32::from);
+                    let (mode, queues, mtu) = (attached.mode.name(), attached.queues, attached.mtu);
                     info!("port {}: attached to {device}, mode {mode}, queues {queues}, MTU {mtu}", spec.name);
+                    for note in &attached.notes {
+                        info!("port {}: {note}", spec.name);
+                    }
                     PortState::Attached(*there)
                 }
                 Err(NotAttached::Missing(why)) => PortState::Missing(why),

@@ -9,13 +9,19 @@ use dataplane::{
 use flow_table::{id::PortId, pipeline::Pipeline};
 use thiserror::Error;
 
-pub(crate) use super::stub::Stopped;
+pub(crate) use dataplane::runtime::Stopped;
+
 use super::desired::{Owned, PortSpec};
 
 /// What carries the packets. Every call may block for as long as the worker needs for one pass, `attach` and `detach`
 /// for as long as the kernel does.
 pub(crate) trait DataPlane: Send + Sync {
-    /// Attaches a port to its device, which exists, and hands it to the worker.
+    /// Says what can be told to stand against attaching a port, without touching anything. A port that is attached to
+    /// the same device does not.
+    fn check(&self, port: &PortSpec) -> Result<(), NotAttached>;
+
+    /// Attaches a port to its device, which exists. The worker has it from now on or, where the policy in force has no
+    /// such port, from the next publication on.
     fn attach(&self, port: &PortSpec) -> Result<Attached, NotAttached>;
 
     /// Says what `port` takes from a device it shares with the host. The port is attached.
@@ -41,12 +47,16 @@ pub(crate) trait DataPlane: Send + Sync {
 }
 
 /// How a port came to be attached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Attached {
     /// How frames reach it.
     pub(crate) mode: PortMode,
     /// Queues bound.
     pub(crate) queues: u16,
+    /// Largest IP packet in bytes.
+    pub(crate) mtu: u16,
+    /// What the operator should know, a sentence each.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Why a port is not attached.

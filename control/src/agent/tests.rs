@@ -159,17 +159,33 @@ fn a_reload_whose_last_port_is_refused_leaves_ports_and_policy_as_they_were() {
 }
 
 #[test]
-fn a_port_is_put_back_when_its_new_number_of_queues_is_refused() {
+fn a_number_of_queues_the_device_has_not_is_refused_before_the_port_is_touched() {
     let world = World::new(two());
     let mut agent = world.start().unwrap();
     world.plane.told().most_queues = Some(4);
+    world.plane.calls();
     let mut wide = two();
     wide[0].attach.queues = 64;
     world.write("hash-2", wide);
     for _ in 0..2 {
         assert_eq!(agent.reload().unwrap_err().to_string(), "port a: device veth-a has fewer than 64 queues");
+        assert!(world.plane.calls().is_empty());
+        assert_eq!(states(&agent), ["a attached", "b attached"]);
+    }
+}
+
+#[test]
+fn a_port_is_put_back_when_its_new_attachment_is_refused() {
+    let world = World::new(two());
+    let mut agent = world.start().unwrap();
+    world.plane.calls();
+    world.device("veth-z", Some(Device { index: 9, mtu: 1500 }));
+    world.plane.told().refuses.insert("veth-z".to_owned(), "held by program 7".to_owned());
+    world.write("hash-2", vec![port(1, "a", "veth-z"), port(2, "b", "veth-b")]);
+    for _ in 0..2 {
+        assert_eq!(agent.reload().unwrap_err().to_string(), "port a: held by program 7");
+        assert_eq!(world.plane.calls(), ["detach a", "attach a veth-z", "attach a veth-a"]);
         assert_eq!(world.attached(), ["a=veth-a", "b=veth-b"]);
-        assert_eq!(world.plane.told().attached[&PortId(1)].attach.queues, 1);
         assert_eq!(states(&agent), ["a attached", "b attached"]);
     }
 }

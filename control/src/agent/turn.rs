@@ -50,6 +50,17 @@ impl Agent {
     }
 
     fn carry_out(&mut self, plan: &Plan<'_>, next: &Desired, devices: &Devices) -> Result<u64, Unchanged> {
+        let mut refused = Vec::new();
+        for port in plan.enter.iter().filter(|port| devices.contains_key(&port.attach.device)) {
+            match self.plane.check(port) {
+                Err(NotAttached::Refused(why)) => refused.push(format!("port {}: {why}", port.name)),
+                Err(NotAttached::Stopped(stopped)) => return Err(stopped.into()),
+                Ok(()) | Err(NotAttached::Missing(_)) => {}
+            }
+        }
+        if !refused.is_empty() {
+            return Err(Unchanged::Refused(refused));
+        }
         self.leave_all(&plan.leave_first)?;
         let refused = self.enter_all(&plan.enter, devices)?;
         if !refused.is_empty() {
