@@ -17,7 +17,7 @@ pub(crate) const API_VERSION: &str = "sluice/v1";
 
 pub(crate) static ROOT: Object = Object {
     later: &[
-        ("routes", "\"routes\" are not available in this version: it switches within a network and by rules"),
+        ("routes", "\"routes\" are not available in this version"),
         ("services", "\"services\" are not available in this version"),
         ("nat", "\"nat\" is not available in this version"),
     ],

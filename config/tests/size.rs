@@ -26,12 +26,12 @@ fn ten_thousand_rules_of_one_priority_and_two_actions_load() {
 }
 
 #[test]
-fn two_thousand_rules_that_differ_in_ranges_only_load() {
-    let text = flows(2_000, |n| {
+fn four_thousand_rules_that_differ_in_ranges_only_load() {
+    let text = flows(4_000, |n| {
         let action = if n % 2 == 0 { "deny" } else { "allow-stateless" };
-        format!("match: {{ eth.type: ipv4, tcp.dst: {}-{} }}, action: {action}", n * 30, n * 30 + 29)
+        format!("match: {{ eth.type: ipv4, tcp.dst: {}-{} }}, action: {action}", n * 16, n * 16 + 15)
     });
-    assert_eq!(load(&text, "x").unwrap().rules.len(), 2_000);
+    assert_eq!(load(&text, "x").unwrap().rules.len(), 4_000);
 }
 
 #[test]
@@ -68,4 +68,15 @@ fn of_very_many_errors_the_first_thousand_are_told_and_the_others_counted() {
         assert_eq!(wrong.items().last().unwrap().message, more);
         assert!(wrong.to_string().len() < 1_000_000);
     }
+}
+
+#[test]
+fn hundreds_of_prefixes_in_a_set_become_one_condition_in_the_fewest_terms() {
+    let cidrs: Vec<String> = (0..256).map(|n| format!("10.0.{n}.0/24")).collect();
+    let flow = "flows: [{ name: a, table: acl-from, match: { ip.dst: big }, action: deny }]\n";
+    let text = format!("{HEADER}sets: [{{ name: big, cidrs: [{}] }}]\n{flow}", cidrs.join(", "));
+    let policy = load(&text, "x").unwrap().policy(&mut config::Ids::default());
+    let rules: usize = policy.tables.iter().map(Vec::len).sum();
+    assert_eq!(rules, 1);
+    assert!(policy.tables.iter().flatten().all(|rule| rule.matches.alternatives().is_empty()), "they are 10.0.0.0/16");
 }
