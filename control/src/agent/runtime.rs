@@ -5,7 +5,6 @@
 
 use std::{
     collections::BTreeMap,
-    error::Error,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
@@ -25,6 +24,7 @@ use super::{
     desired::{Datapath, Desired, Owned, PortSpec},
     plane::{Attached, DataPlane, NotAttached},
 };
+use crate::exit::told;
 
 /// Starts the worker with the pipeline of `desired` and no port. `entropy` keys its hashes.
 ///
@@ -138,21 +138,6 @@ fn add(to: &mut BelowCounters, more: BelowCounters) {
     to.rx_invalid += more.rx_invalid;
     to.tx_invalid += more.tx_invalid;
     to.bad_descriptors += more.bad_descriptors;
-}
-
-/// An error with its causes, on one line.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Some errors repeat their cause in their own words.
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 impl From<AttachError> for NotAttached {
