@@ -17,7 +17,7 @@ pub(crate) const API_VERSION: &str = "sluice/v1";
 
 pub(crate) static ROOT: Object = Object {
     later: &[
-        ("routes", "\"routes\" are not available in this version: it switches within a network and by rules"),
+        ("routes", "\"routes\" are not available in this version"),
         ("services", "\"services\" are not available in this version"),
         ("nat", "\"nat\" is not available in this version"),
     ],
@@ -45,7 +45,7 @@ static NODE: Object = Object::new(
     "a node",
     &[
         Key::required("name", Leaf(&leaf::NAME), "name of this host in reports"),
-        Key::optional("vtep", Leaf(&leaf::ADDRESS), "underlay address that ends tunnels on this host"),
+        Key::optional("vtep", Leaf(&leaf::HOST), "underlay address that ends tunnels on this host"),
     ],
 );
 
@@ -161,7 +161,7 @@ static SUBNET: Object = Object::new(
     "a subnet",
     &[
         Key::required("cidr", Leaf(&leaf::CIDR), "its range, such as 10.0.0.0/24"),
-        Key::optional("gateway", Leaf(&leaf::ADDRESS), "address the switch itself answers for"),
+        Key::optional("gateway", Leaf(&leaf::HOST), "address the switch itself answers for"),
     ],
 );
 

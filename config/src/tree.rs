@@ -286,6 +286,8 @@ fn unique(mut entries: Vec<Entry>, sink: &mut Sink) -> Vec<Entry> {
     let mut first: Option<(&str, Place)> = None;
     for (key, place) in order {
         match first {
+            // Such were reported already.
+            Some((known, _)) if known == key && matches!(key, "" | "<<") => {}
             Some((known, known_place)) if known == key => {
                 sink.push(
                     Diagnostic::at(place, format!("the key {} is given twice in one map", quoted(key)))

@@ -178,7 +178,7 @@ fn security_is_off_where_the_port_says_so_and_for_uplinks_and_an_operators_rule_
     let text = "apiVersion: sluice/v1
 ports:
   - { name: a, device: veth-a, mac: 02:00:00:00:00:01, security: off }
-  - { name: up, device: eth1, kind: uplink, mac: 02:00:00:00:00:02, addresses: [192.0.2.1/24] }
+  - { name: up, device: eth1, kind: uplink, addresses: [192.0.2.1/24] }
   - { name: b, device: veth-b, mac: 02:00:00:00:00:03 }
 flows:
   - { name: open, table: security, match: { in: b }, action: allow }

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 
 use flow_table::{
-    field::{WORDS, Words},
+    field::{Field, WORDS, Words},
     id::Priority,
-    matching::Match,
+    matching::{Match, Term},
     rule::TableId,
 };
 
@@ -16,8 +16,8 @@ use crate::{
     diagnostics::{Diagnostic, Sink},
     ids::Ids,
     lower::lower_matches,
-    model::{Action, Model},
-    place::Place,
+    model::{Action, Model, Rule},
+    place::At,
 };
 
 /// One match of a rule.
@@ -27,6 +27,26 @@ struct Candidate {
     /// A number for its action: equal for equal actions.
     action: usize,
     matches: Match,
+    /// Least and greatest destination port, where it has alternatives: what rules that look at the same bits differ in
+    /// most often, and quick to compare.
+    ports: (u128, u128),
+}
+
+impl Candidate {
+    fn new(rule: usize, action: usize, matches: Match) -> Self {
+        let field = Field::L4Dst;
+        let ends = |term: &Term| match *term {
+            Term::Masked { value, mask } => (value, value | (field.mask() & !mask)),
+            Term::Range { low, high } => (low, high),
+        };
+        let alternatives = matches.alternatives().iter().filter(|any| any.field == field);
+        let hull = alternatives.flat_map(|any| any.terms.iter().map(ends)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        Self { rule, action, matches, ports: hull.unwrap_or((0, u128::MAX)) }
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        self.ports.0 <= other.ports.1 && other.ports.0 <= self.ports.1 && self.matches.overlaps(&other.matches)
+    }
 }
 
 /// Reports each rule that contradicts an earlier one, with the first such.
@@ -43,25 +63,46 @@ pub(crate) fn check(model: &Model, sink: &mut Sink) {
         let next = actions.len();
         let action = *actions.entry(&rule.action).or_insert(next);
         let level = levels.entry((rule.table, rule.priority)).or_default();
-        level.extend(lower_matches(rule, &ids).into_iter().map(|matches| Candidate { rule: index, action, matches }));
+        level.extend(lower_matches(rule, &ids).into_iter().map(|matches| Candidate::new(index, action, matches)));
     }
-    let mut conflicts: HashMap<usize, usize> = HashMap::new();
+    let mut conflicts = Conflicts(vec![None; model.rules.len()]);
     for level in levels.values() {
         find(level, &mut conflicts);
     }
-    for (later, earlier) in conflicts {
-        let (Some(rule), Some(first)) = (model.rules.get(later), model.rules.get(earlier)) else { continue };
-        report(rule.place, &rule.name, first.place, &first.name, (rule.table, rule.priority), sink);
+    for (rule, earlier) in model.rules.iter().zip(conflicts.0) {
+        if let Some(first) = earlier.and_then(|earlier| model.rules.get(earlier)) {
+            report(rule, first, sink);
+        }
     }
 }
 
-fn report(place: Place, name: &str, first: Place, first_name: &str, at: (TableId, Priority), sink: &mut Sink) {
-    let (table, Priority(priority)) = at;
+fn report(rule: &At<Rule>, first: &At<Rule>, sink: &mut Sink) {
     let message = format!(
-        "rules \"{name}\" and \"{first_name}\" of table {} have equal priority ({priority}), may match the same packet, and do different things",
-        table.name()
+        "rules \"{}\" and \"{}\" of table {} have equal priority ({}), may match the same packet, and do different things",
+        rule.name,
+        first.name,
+        rule.table.name(),
+        rule.priority.0
     );
-    sink.push(Diagnostic::at(place, message).also(first).hint("give the one that is to win a higher priority"));
+    let diagnostic = Diagnostic::at(rule.place, message).also(first.place);
+    sink.push(diagnostic.hint("give the one that is to win a higher priority"));
+}
+
+/// For each rule, the earliest that it contradicts.
+struct Conflicts(Vec<Option<usize>>);
+
+impl Conflicts {
+    /// Compares the two, unless that could tell nothing new.
+    fn judge(&mut self, one: &Candidate, other: &Candidate) {
+        if one.action == other.action || one.rule == other.rule {
+            return;
+        }
+        let (earlier, later) = (one.rule.min(other.rule), one.rule.max(other.rule));
+        let Some(known) = self.0.get_mut(later) else { return };
+        if known.is_none_or(|known| earlier < known) && one.overlaps(other) {
+            *known = Some(earlier);
+        }
+    }
 }
 
 /// Candidates that look at the same bits.
@@ -70,8 +111,7 @@ struct Kind<'c> {
     candidates: Vec<&'c Candidate>,
 }
 
-/// For each later rule of a contradicting pair, the earliest found.
-fn find(level: &[Candidate], conflicts: &mut HashMap<usize, usize>) {
+fn find(level: &[Candidate], conflicts: &mut Conflicts) {
     if level.iter().all(|candidate| level.first().is_some_and(|first| first.action == candidate.action)) {
         return;
     }
@@ -79,8 +119,7 @@ fn find(level: &[Candidate], conflicts: &mut HashMap<usize, usize>) {
     for candidate in level {
         by_mask.entry(candidate.matches.mask()).or_default().push(candidate);
     }
-    let mut kinds: Vec<Kind<'_>> = by_mask.into_iter().map(|(mask, candidates)| Kind { mask, candidates }).collect();
-    kinds.sort_unstable_by_key(|kind| kind.mask);
+    let kinds: Vec<Kind<'_>> = by_mask.into_iter().map(|(mask, candidates)| Kind { mask, candidates }).collect();
     for (index, kind) in kinds.iter().enumerate() {
         for other in kinds.iter().skip(index) {
             compare(kind, other, conflicts);
@@ -88,7 +127,7 @@ fn find(level: &[Candidate], conflicts: &mut HashMap<usize, usize>) {
     }
 }
 
-fn compare(kind: &Kind<'_>, other: &Kind<'_>, conflicts: &mut HashMap<usize, usize>) {
+fn compare(kind: &Kind<'_>, other: &Kind<'_>, conflicts: &mut Conflicts) {
     let mut common = *kind.mask;
     for (bits, theirs) in common.iter_mut().zip(other.mask) {
         *bits &= theirs;
@@ -99,23 +138,9 @@ fn compare(kind: &Kind<'_>, other: &Kind<'_>, conflicts: &mut HashMap<usize, usi
     }
     for candidate in &other.candidates {
         for partner in buckets.get(&under(candidate.matches.value(), &common)).into_iter().flatten() {
-            // Later partners of a bucket have higher indices: once one is found, none is earlier.
-            if record(candidate, partner, conflicts) && partner.rule < candidate.rule {
-                break;
-            }
+            conflicts.judge(candidate, partner);
         }
     }
-}
-
-/// Notes the pair when it contradicts itself.
-fn record(one: &Candidate, other: &Candidate, conflicts: &mut HashMap<usize, usize>) -> bool {
-    if one.action == other.action || one.rule == other.rule || !one.matches.overlaps(&other.matches) {
-        return false;
-    }
-    let (earlier, later) = (one.rule.min(other.rule), one.rule.max(other.rule));
-    let known = conflicts.entry(later).or_insert(earlier);
-    *known = earlier.min(*known);
-    true
 }
 
 fn under(value: &Words, mask: &Words) -> Words {

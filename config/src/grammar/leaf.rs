@@ -20,6 +20,7 @@ leaf!(NAME, "a name", Some(NAME_PATTERN), |s| name::name(&s.text));
 leaf!(PEER_NAME, "the name of a set or group", Some(PEER_PATTERN), |s| name::peer_name(&s.text));
 leaf!(DEVICE, "the name of a network device", Some("^[^/:\\s]{1,15}$"), |s| name::device(&s.text));
 leaf!(ADDRESS, "an IP address", Some("^[0-9a-fA-F.:]+$"), |s| address::address(&s.text).map(drop));
+leaf!(HOST, "the IP address of a host", Some("^[0-9a-fA-F.:]+$"), |s| address::host(&s.text).map(drop));
 leaf!(PREFIX, "an IP address or prefix", Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"), |s| address::prefix(&s.text)
     .map(drop));
 leaf!(CIDR, "a prefix such as 10.0.0.0/24", Some("^[0-9a-fA-F.:]+/[0-9]{1,3}$"), |s| address::cidr(&s.text).map(drop));

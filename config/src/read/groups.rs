@@ -67,10 +67,14 @@ fn group_rule(
     names: &Names,
     rules: &mut Rules<'_>,
 ) -> Option<()> {
-    let own = text_at(item, "name");
-    let place = own.as_ref().map_or(item.place, |name| name.place);
-    let name = own.map_or_else(|| format!("{group}/{}/{number}", direction.key), |name| name.value);
-    rules.claim(&name, place);
+    let (name, place) = match text_at(item, "name") {
+        Some(own) => {
+            rules.claim(&own, own.place);
+            (own.value, own.place)
+        }
+        // No operator's name has a slash, and groups have names of their own.
+        None => (format!("{group}/{}/{number}", direction.key), item.place),
+    };
     if !rules.is_clean(item, &Shape::Object(&GROUP_RULE)) {
         return None;
     }

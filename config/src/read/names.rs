@@ -145,7 +145,7 @@ fn exists<'n>(
         Some(near) => diagnostic.hint(format!("did you mean \"{near}\"?")),
         None => match known.take(8).map(String::as_str).collect::<Vec<_>>() {
             some if some.is_empty() => diagnostic.hint(format!("the file names no {kind}")),
-            some => diagnostic.hint(format!("there is {}", some.join(", "))),
+            some => diagnostic.hint(format!("known are {}", some.join(", "))),
         },
     });
     false

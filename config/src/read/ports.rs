@@ -70,7 +70,7 @@ fn port(node: &Node, names: &Names, sink: &mut Sink) -> Option<Port> {
 
 fn refuse_keys_of_the_other_kind(node: &Node, kind: PortKind, sink: &mut Sink) {
     let (kind, keys): (_, &[&str]) = match kind {
-        PortKind::Uplink => ("an uplink", &["groups", "security"]),
+        PortKind::Uplink => ("an uplink", &["groups", "mac", "security"]),
         _ => ("a workload", &["host"]),
     };
     let entries = node.map().map(|map| &*map.entries).unwrap_or_default();
@@ -78,6 +78,7 @@ fn refuse_keys_of_the_other_kind(node: &Node, kind: PortKind, sink: &mut Sink) {
         let diagnostic = Diagnostic::at(*key_place, format!("{kind} has no {}", quoted(key)));
         sink.push(match &**key {
             "host" => diagnostic.hint("it is for ports of kind: uplink"),
+            "mac" => diagnostic.hint("it has that of its device"),
             _ => diagnostic.hint("it guards workloads"),
         });
     }

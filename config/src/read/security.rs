@@ -56,7 +56,6 @@ pub(super) fn rules(port: &At<Port>, rules: &mut Rules<'_>) {
 
 impl Rules<'_> {
     fn add(&mut self, port: &At<Port>, name: &str, priority: Priority, matches: Vec<Vec<Condition>>, action: Action) {
-        self.claim(name, port.place);
         let word = if action == Action::Drop { "drop" } else { "allow" };
         let text = RuleText {
             matches: format!("made from mac and addresses of port {}", port.name.value),

@@ -53,6 +53,11 @@ fn explain(text: &str) -> Fault {
         .hint(format!("write {} if that is meant", decimal.join(".")))
 }
 
+/// The address of a host.
+pub(crate) fn host(text: &str) -> Result<IpAddr, Fault> {
+    of_host(address(text)?)
+}
+
 /// An address and, where one is written, a prefix length.
 fn with_length(text: &str) -> Result<(IpAddr, Option<u8>), Fault> {
     let Some((before, length)) = text.split_once('/') else { return Ok((bare(text)?, None)) };
@@ -130,7 +135,20 @@ pub(crate) fn interface(text: &str) -> Result<IpNet, Fault> {
 
 /// An address on its own, or an interface's address with a prefix length.
 pub(crate) fn address_or_interface(text: &str) -> Result<(), Fault> {
-    if text.contains('/') { interface(text).map(drop) } else { address(text).map(drop) }
+    let address = if text.contains('/') { interface(text)?.addr() } else { address(text)? };
+    of_host(address).map(drop)
+}
+
+/// Refuses addresses that no host has.
+pub(crate) fn of_host(address: IpAddr) -> Result<IpAddr, Fault> {
+    let what = match address {
+        _ if address.is_unspecified() => "the address of nobody",
+        _ if address.is_multicast() => "a multicast address",
+        _ if address.is_loopback() => "a loopback address",
+        IpAddr::V4(v4) if v4.is_broadcast() => "the broadcast address",
+        _ => return Ok(address),
+    };
+    Err(Fault::new(format!("{address} is {what}; no host on a network has it")))
 }
 
 /// True when `text` is meant as an address or prefix and not as a name.

@@ -86,6 +86,7 @@ pub struct Attachment {
     _link: OwnedFd,
     steering: Steering,
     _promiscuous: Option<Promiscuous>,
+    device: String,
     facts: LinkFacts,
     mode: PortMode,
     notes: Vec<String>,
@@ -96,6 +97,17 @@ impl Attachment {
     #[must_use]
     pub const fn facts(&self) -> &LinkFacts {
         &self.facts
+    }
+
+    /// Whether the device of that name, in the calling thread's network namespace, is still the one attached and still runs
+    /// our program. False once it was deleted, moved, renamed, or detached by force; the port is then to be closed.
+    ///
+    /// # Errors
+    /// Those of asking the kernel.
+    pub fn is_in_place(&self) -> io::Result<bool> {
+        let program = self.steering.program_id().map_err(io::Error::other)?;
+        let now = link::facts(&self.device)?;
+        Ok(now.is_some_and(|now| now.ifindex == self.facts.ifindex && now.xdp_program == Some(program)))
     }
 
     /// How frames reach the port.
@@ -159,7 +171,8 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
         ));
     }
     let port = AfXdpPort { sockets, first: 0, epoll, borrower, mode, quota: options.ring };
-    Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, facts, mode, notes }))
+    let device = options.device.clone();
+    Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
 }
 
 /// Everything that can be told before anything is made.
@@ -177,11 +190,12 @@ fn check(options: &Options) -> Result<(LinkFacts, u16), AttachError> {
     }
     refuse_foreign(device, &facts)?;
     let has = facts.rx_queues;
-    match u16::try_from(has) {
-        Ok(count) if has <= steer::MAX_QUEUES && count > 0 && queues.is_none_or(|asked| asked == count) => {
-            Ok((facts, count))
+    match (u16::try_from(has), queues) {
+        (_, Some(asked)) if u32::from(*asked) != has => {
+            Err(AttachError::Queues { device: device.clone(), asked: *asked, has })
         }
-        _ => Err(AttachError::Queues { device: device.clone(), asked: queues.unwrap_or(0), has }),
+        (Ok(count), _) if has <= steer::MAX_QUEUES => Ok((facts, count)),
+        _ => Err(AttachError::TooManyQueues { device: device.clone(), has }),
     }
 }
 

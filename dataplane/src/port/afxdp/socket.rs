@@ -280,3 +280,140 @@ fn registration(area: &UmemArea) -> XdpUmemReg {
         tx_metadata_len: 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU16;
+
+    use super::{super::ring::tests::ends, *};
+    use crate::port::BURST;
+
+    const US: Borrower = Borrower(NonZeroU16::MIN);
+
+    /// The kernel's ends of a socket's rings.
+    struct Kernel {
+        rx: Producer<XdpDesc>,
+        tx: Consumer<XdpDesc>,
+        fill: Consumer<u64>,
+        completion: Producer<u64>,
+    }
+
+    fn socket(ring: u32) -> (Socket, Kernel) {
+        let ((rx_in, rx), (tx, tx_out)) = (ends(ring), ends(ring));
+        let ((fill, fill_out), (completion_in, completion)) = (ends(ring), ends(ring));
+        let fd = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+        let socket = Socket {
+            rx,
+            tx: Some(tx),
+            fill,
+            completion,
+            fd,
+            ring,
+            receiving: 0,
+            sending: 0,
+            stalled: false,
+            bad_descriptors: 0,
+        };
+        (socket, Kernel { rx: rx_in, tx: tx_out, fill: fill_out, completion: completion_in })
+    }
+
+    impl Kernel {
+        /// Takes a chunk from the fill ring.
+        fn chunk(&mut self) -> u64 {
+            assert!(self.fill.available() > 0);
+            let address = self.fill.pop();
+            self.fill.release();
+            address
+        }
+
+        fn deliver(&mut self, addr: u64, len: u32, options: XdpDescOptions) {
+            self.rx.push(XdpDesc { addr, len, options });
+            self.rx.publish();
+        }
+
+        fn complete(&mut self, address: u64) {
+            self.completion.push(address);
+            self.completion.publish();
+        }
+    }
+
+    #[test]
+    fn descriptors_that_are_empty_or_leave_their_chunk_are_counted_and_never_frames() {
+        let mut umem = Umem::new(64).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut frames = Vec::with_capacity(BURST);
+        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        let none = XdpDescOptions::empty();
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 0, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 3841, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 60, XdpDescOptions::XDP_PKT_CONTD);
+        kernel.deliver(63 * 4096 + 256, 60, none);
+        kernel.deliver(u64::MAX, 60, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 60, none);
+        kernel.deliver(chunk + 256, 60, none);
+        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [60]);
+        assert_eq!(socket.bad_descriptors, 6);
+        assert_eq!(umem.free_chunks() + usize::try_from(umem.lent_chunks()).unwrap() + frames.len(), 64);
+    }
+
+    #[test]
+    fn a_completion_of_what_was_never_sent_is_counted_and_frees_nothing() {
+        let mut umem = Umem::new(16).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut queue = vec![umem.copy_in(&[7; 60]).unwrap()];
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((kernel.tx.available(), umem.free_chunks()), (1, 15));
+        let XdpDesc { addr, len, .. } = kernel.tx.pop();
+        assert_eq!((addr % 4096, len), (256, 60));
+        kernel.tx.release();
+        kernel.complete(addr);
+        kernel.complete(addr);
+        kernel.complete(5 * 4096);
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((umem.free_chunks(), umem.lent_chunks(), socket.bad_descriptors), (16, 0, 2));
+    }
+
+    #[test]
+    fn frames_stay_in_the_queue_while_the_ring_or_the_completions_have_no_room() {
+        let mut umem = Umem::new(64).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut queue: Vec<_> = (1..=20).map(|n| umem.copy_in(&[n; 60]).unwrap()).collect();
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!(queue.len(), 12);
+        let sent: Vec<_> = (0..8).map(|_| kernel.tx.pop().addr).collect();
+        kernel.tx.release();
+        // Sent, but not completed: the completion ring must have room for all that is on its way.
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!(queue.len(), 12);
+        sent.iter().take(5).for_each(|address| kernel.complete(*address));
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((queue.len(), umem.bytes(queue.first().unwrap())[0]), (7, 14), "in order");
+    }
+
+    #[test]
+    fn the_kernel_holds_no_more_chunks_than_the_quota_and_gets_new_ones_when_some_are_free() {
+        let mut umem = Umem::new(8).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut frames = Vec::with_capacity(BURST);
+        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        assert_eq!((kernel.fill.available(), umem.lent_chunks()), (3, 3));
+        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        assert_eq!(umem.lent_chunks(), 3);
+        socket.rx(&mut umem, &mut frames, BURST, 100, US);
+        assert_eq!((kernel.fill.available(), umem.free_chunks()), (8, 0), "the ring's size at most");
+        for _ in 0..8 {
+            let chunk = kernel.chunk();
+            kernel.deliver(chunk + 256, 60, XdpDescOptions::empty());
+        }
+        socket.rx(&mut umem, &mut frames, 5, 8, US);
+        assert_eq!((frames.len(), kernel.fill.available()), (5, 0), "starved: no chunk is free");
+        frames.drain(..).for_each(|frame| umem.discard(frame));
+        socket.rx(&mut umem, &mut frames, 0, 8, US);
+        assert_eq!(kernel.fill.available(), 5, "and fed again");
+    }
+}

@@ -78,6 +78,13 @@ impl Steering {
         Ok(program_of(&mut self.ebpf)?.fd()?.as_fd().try_clone_to_owned()?)
     }
 
+    /// The number the kernel knows the program by.
+    pub(super) fn program_id(&self) -> Result<u32, ProgramError> {
+        let missing = || ProgramError::InvalidName { name: steer::PROGRAM.to_owned() };
+        let program: &Xdp = self.ebpf.program(steer::PROGRAM).ok_or_else(missing)?.try_into()?;
+        Ok(program.info()?.id())
+    }
+
     /// Makes exactly these addresses owned. New ones are added before old ones go.
     pub(super) fn set_owned(&mut self, macs: &[MacAddr], addresses: &[IpAddr]) -> Result<(), OwnedError> {
         let macs: BTreeSet<MacKey> = macs.iter().map(|mac| mac.0).collect();
