@@ -9,11 +9,14 @@ use super::{
     *,
 };
 
+/// The hash and the ports of a valid file, or what is wrong with it.
+type File = Result<(String, Vec<PortSpec>), String>;
+
 /// What the agent is given, to change as the test goes.
 struct World {
     plane: Arc<Fake>,
     devices: Arc<Mutex<Devices>>,
-    file: Arc<Mutex<Result<(String, Vec<PortSpec>), String>>>,
+    file: Arc<Mutex<File>>,
 }
 
 impl World {

@@ -149,10 +149,7 @@ mod the_socket {
         assert!(matches!(refused, SocketError::Taken(_)));
         assert_eq!(
             refused.to_string(),
-            format!(
-                "another sluice daemon runs on {}; stop it, or choose another path with --socket",
-                path.display()
-            )
+            format!("another sluice daemon runs on {}; stop it, or choose another path with --socket", path.display())
         );
         UnixStream::connect(&path).unwrap();
         drop(claim);

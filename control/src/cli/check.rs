@@ -87,8 +87,7 @@ fn json(
     (ports, networks, rules): (Option<usize>, Option<usize>, Option<usize>),
     errors: &[Diagnostic],
 ) -> Result<(), Failure> {
-    let verdict =
-        Verdict { api_version: API_VERSION, kind: "Check", file, valid, ports, networks, rules, errors };
+    let verdict = Verdict { api_version: API_VERSION, kind: "Check", file, valid, ports, networks, rules, errors };
     let text = serde_json::to_string_pretty(&verdict).map_err(|error| Failure::new(Exit::Fault, error))?;
     out::line(&text)
 }

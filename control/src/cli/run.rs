@@ -26,12 +26,7 @@ use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 use super::SocketArg;
 use crate::{
-    agent::{
-        Agent, Unchanged,
-        desired::Desired,
-        plane::Stopped,
-        runtime,
-    },
+    agent::{Agent, Unchanged, desired::Desired, plane::Stopped, runtime},
     api::{self, Api, socket::Claim},
     exit::{Exit, Failure},
     links,
@@ -89,9 +84,8 @@ impl Run {
         let listener = UnixListener::from_std(listener).map_err(refused)?;
         let plane = runtime::start(&desired, entropy).map_err(refused)?;
         let (orders, inbox) = channel();
-        links::watch(orders.clone(), Order::Devices).map_err(|error| {
-            refused(anyhow::Error::new(error).context("can not watch the network devices"))
-        })?;
+        links::watch(orders.clone(), Order::Devices)
+            .map_err(|error| refused(anyhow::Error::new(error).context("can not watch the network devices")))?;
         let config = self.config.clone();
         let load = Box::new(move |now: Option<&Desired>| Desired::load(&config, now, seed));
         let agent = match Agent::start(Arc::clone(&plane), Box::new(links::list), load, desired) {
