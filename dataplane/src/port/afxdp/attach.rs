@@ -150,8 +150,8 @@ impl Attachment {
 pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<(AfXdpPort, Attachment), AttachError> {
     let (facts, queues) = check(options)?;
     let mode = match options.steer {
-        Steer::All => steer::TAKE_ALL,
-        Steer::Owned => steer::TAKE_OWNED,
+        Steer::All => &steer::TAKE_ALL,
+        Steer::Owned => &steer::TAKE_OWNED,
     };
     let steering = Steering::load(mode).map_err(|error| program_refused(&options.device, error))?;
     let mut work = Work { options, area, facts, queues, steering, notes: Vec::new() };
@@ -164,12 +164,7 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
     };
     let epoll = watch(&sockets).map_err(|error| work.kernel("watching several queues", error.into()))?;
     let Work { steering, mut notes, .. } = work;
-    if facts.rx_vlan_offload == Some(true) {
-        notes.push(format!(
-            "{0} may take VLAN tags off received frames before the switch sees them: ethtool -K {0} rxvlan off",
-            options.device
-        ));
-    }
+    notes.extend(vlan_note(&options.device, &facts));
     let port = AfXdpPort { sockets, first: 0, epoll, borrower, mode, quota: options.ring };
     let device = options.device.clone();
     Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
@@ -196,6 +191,24 @@ fn check(options: &Options) -> Result<(LinkFacts, u16), AttachError> {
         }
         (Ok(count), _) if has <= steer::MAX_QUEUES => Ok((facts, count)),
         _ => Err(AttachError::TooManyQueues { device: device.clone(), has }),
+    }
+}
+
+/// Who takes VLAN tags off frames before the steering program runs, and how to stop it.
+fn vlan_note(device: &str, facts: &LinkFacts) -> Option<String> {
+    if facts.is_veth {
+        // Measured: what the peer's kernel tags, it tags beside the frame, and the tag is gone at XDP; only the peer's own
+        // setting puts it in the frame.
+        Some(format!(
+            "{device} is a veth: VLAN tags that its peer's kernel puts on frames are lost unless the peer has txvlan off \
+             (ethtool -K PEER txvlan off)"
+        ))
+    } else if facts.rx_vlan_offload == Some(true) {
+        Some(format!(
+            "{device} may take VLAN tags off received frames before the switch sees them: ethtool -K {device} rxvlan off"
+        ))
+    } else {
+        None
     }
 }
 
