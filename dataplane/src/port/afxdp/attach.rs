@@ -41,6 +41,9 @@ pub const MIN_RING: u32 = 64;
 /// The largest ring.
 pub const MAX_RING: u32 = 32768;
 
+/// Slots of a ring when nothing else is wanted: a few milliseconds of a full-rate flood in copy mode.
+pub const DEFAULT_RING: u32 = 2048;
+
 /// How to attach a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -56,6 +59,13 @@ pub struct Options {
     pub promiscuous: bool,
     /// How frames are to reach the port.
     pub mode: Mode,
+}
+
+impl Options {
+    /// All queues of a device in its best mode, with rings of [`DEFAULT_RING`] and no promiscuous mode.
+    pub fn new(device: impl Into<String>, steer: Steer) -> Self {
+        Self { device: device.into(), queues: None, ring: DEFAULT_RING, steer, promiscuous: false, mode: Mode::Best }
+    }
 }
 
 /// Which frames of a device are the switch's.
@@ -165,7 +175,7 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
     let epoll = watch(&sockets).map_err(|error| work.kernel("watching several queues", error.into()))?;
     let Work { steering, mut notes, .. } = work;
     notes.extend(vlan_note(&options.device, &facts));
-    let port = AfXdpPort { sockets, first: 0, epoll, borrower, mode, quota: options.ring };
+    let port = AfXdpPort { sockets, first: 0, epoll, area: area.clone(), borrower, mode, quota: options.ring };
     let device = options.device.clone();
     Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
 }
@@ -309,7 +319,7 @@ impl Work<'_> {
                 refuse_foreign(device, &facts_of(device)?)?;
                 Ok(made)
             }
-            Err(Some(libc::EPERM | libc::EACCES)) => Err(privilege(device, "attach the steering program")),
+            Err(Some(libc::EPERM | libc::EACCES)) => Err(privilege(device, "attaching the steering program")),
             Err(Some(libc::ENODEV)) => Err(AttachError::NoSuchDevice { device: device.clone() }),
             _ => Ok(made),
         }
@@ -318,7 +328,7 @@ impl Work<'_> {
     fn explain(&self, (queue, step, errno): (u16, Step, Errno)) -> AttachError {
         let device = self.options.device.clone();
         match (step, errno) {
-            (Step::Create, Errno::PERM | Errno::ACCESS) => privilege(&device, "open an AF_XDP socket"),
+            (Step::Create, Errno::PERM | Errno::ACCESS) => privilege(&device, "opening an AF_XDP socket"),
             (Step::Register, Errno::NOBUFS | Errno::PERM | Errno::NOMEM) => {
                 let area = u64::try_from(self.area.bytes()).unwrap_or(u64::MAX);
                 let limit = limits::locked_memory_bytes();
@@ -342,7 +352,12 @@ impl Work<'_> {
     }
 
     fn note(&mut self, what: &str, error: &io::Error) {
-        self.notes.push(format!("{} has no {what}: {error}", self.options.device));
+        let why = if error.raw_os_error() == Some(libc::ENOSPC) && self.facts.is_veth {
+            "its peer has more transmit queues than it has receive queues".to_owned()
+        } else {
+            error.to_string()
+        };
+        self.notes.push(format!("{} has no {what}: {why}", self.options.device));
     }
 
     fn kernel(&self, what: &'static str, error: io::Error) -> AttachError {
