@@ -1,6 +1,7 @@
 //! The agent: keeps what is attached and in force equal to what the file asks for.
 
 pub(crate) mod desired;
+pub(crate) mod orders;
 mod plan;
 pub(crate) mod plane;
 pub(crate) mod runtime;
