@@ -216,7 +216,8 @@ impl Agent {
             }
             Some(_) => return Ok(()),
         };
-        warn!("port {name}: missing, {why}");
+        let now = if devices.contains_key(device) { "detached" } else { "missing" };
+        warn!("port {name}: {now}, {why}");
         record.state = PortState::Missing(why);
         self.plane.detach(id)
     }

@@ -1,14 +1,11 @@
 //! `sluice replay`.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use clap::Args;
 use flow_table::hash::Seed;
 
-use super::out;
+use super::{invalid, out};
 use crate::{
     agent::desired::Desired,
     exit::{Exit, Failure},
@@ -37,11 +34,7 @@ impl Replay {
                 out::line(&replay::run(&desired, &self.inputs, &self.out)?)?;
                 Ok(Exit::Ok)
             }
-            Err(invalid) => {
-                // Nobody to tell when standard error is gone.
-                let _ = io::stderr().lock().write_all(format!("{}\n", invalid.text.trim_end()).as_bytes());
-                Ok(Exit::Invalid)
-            }
+            Err(why) => Ok(invalid(&why.text)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::PathBuf,
     sync::{
         Arc,
@@ -22,7 +22,7 @@ use tokio::{
 use tracing::info;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use super::SocketArg;
+use super::{SocketArg, invalid};
 use crate::{
     agent::{
         Agent, Unchanged,
@@ -63,11 +63,7 @@ impl Run {
         let entropy = RandomState::new().build_hasher().finish();
         let desired = match Desired::load(&self.config, None, Seed::new(entropy)) {
             Ok(desired) => desired,
-            Err(invalid) => {
-                // Nobody to tell when standard error is gone.
-                let _ = io::stderr().lock().write_all(format!("{}\n", invalid.text.trim_end()).as_bytes());
-                return Ok(Exit::Invalid);
-            }
+            Err(why) => return Ok(invalid(&why.text)),
         };
         let mut claim = Claim::new(&self.socket.socket).map_err(refused)?;
         let listener = claim.listen().map_err(refused)?;
