@@ -5,7 +5,8 @@ use std::{
     process::{ExitCode, Termination},
 };
 
-/// How the program ends. The numbers are promised to scripts.
+/// How the program ends. The numbers are promised to scripts; 1 is kept for commands that compare two things and find
+/// that they differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {

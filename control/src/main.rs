@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod exit;
 mod links;
+mod replay;
 mod report;
 
 use std::io::{self, Write};

@@ -1,6 +1,7 @@
 //! The agent: keeps what is attached and in force equal to what the file asks for.
 
 pub(crate) mod desired;
+pub(crate) mod orders;
 mod plan;
 pub(crate) mod plane;
 pub(crate) mod runtime;
@@ -215,7 +216,8 @@ impl Agent {
             }
             Some(_) => return Ok(()),
         };
-        warn!("port {name}: missing, {why}");
+        let now = if devices.contains_key(device) { "detached" } else { "missing" };
+        warn!("port {name}: {now}, {why}");
         record.state = PortState::Missing(why);
         self.plane.detach(id)
     }
