@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    num::NonZeroU16,
+    num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
@@ -186,12 +186,12 @@ fn twenty_quick_cycles_of_attaching_and_closing_all_succeed() {
     let mut umem = Umem::new(512).unwrap();
     for cycle in 1..=20 {
         let area = umem.area();
-        let us = Borrower(NonZeroU16::new(cycle).unwrap());
+        let us = Borrower(NonZeroU32::new(cycle).unwrap());
         let (port, attachment) = switch.run(|| attach(&options("port0"), &area, us)).unwrap();
         let mut port = Box::new(port);
         let mut received = Vec::with_capacity(64);
         port.rx(&mut umem, &mut received, 64);
-        outside.send(&frame(A, A, 60, cycle.into())).unwrap();
+        outside.send(&frame(A, A, 60, cycle)).unwrap();
         let came = wait_until(Duration::from_secs(1), || {
             port.rx(&mut umem, &mut received, 64);
             !received.is_empty()
