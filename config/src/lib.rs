@@ -1,1 +1,73 @@
-//! placeholder
+//! From a YAML file to a checked model, and from a model to the packet core's policy.
+//!
+//! ```
+//! let model = config::load("apiVersion: sluice/v1\n", "demo.yaml").unwrap();
+//! let policy = model.policy(&mut config::Ids::default());
+//! assert!(policy.ports.is_empty());
+//!
+//! let wrong = config::load("apiVersion: sluice/v1\nport: []\n", "demo.yaml").unwrap_err();
+//! assert!(wrong.to_string().starts_with("demo.yaml:2:1: unknown key \"port\" in the configuration\n"));
+//! ```
+
+mod check;
+mod diagnostics;
+mod grammar;
+mod ids;
+mod lower;
+pub mod model;
+mod place;
+mod read;
+mod schema;
+mod shape;
+mod tree;
+mod value;
+
+use std::{io::Read as _, path::Path};
+
+pub use diagnostics::{Diagnostic, Diagnostics};
+pub use ids::Ids;
+pub use model::Model;
+pub use place::{At, Place};
+pub use schema::schema;
+
+use diagnostics::Sink;
+
+/// Reads and checks a configuration. `origin` is the name that errors give to it, a file's path as a rule.
+///
+/// # Errors
+/// Every error there is in it; after one in the YAML itself, that one only.
+pub fn load(text: &str, origin: &str) -> Result<Model, Diagnostics> {
+    if text.len() > tree::MAX_BYTES {
+        let message = format!("the file is longer than {} bytes, the most that is read", tree::MAX_BYTES);
+        return Err(Diagnostics::of_file(origin, message));
+    }
+    let mut sink = Sink::default();
+    let model = tree::parse(text, &mut sink).map(|root| read::read(&root, &mut sink));
+    match model {
+        Some(model) if sink.is_empty() => Ok(model),
+        _ => Err(sink.finish(text, origin)),
+    }
+}
+
+/// Reads and checks the configuration in a file.
+///
+/// # Errors
+/// As [`load`], and when the file can not be read or is not UTF-8.
+pub fn load_file(path: &Path) -> Result<Model, Diagnostics> {
+    let origin = path.display().to_string();
+    let mut bytes = Vec::new();
+    // One byte more than is allowed is enough to see that there is too much.
+    let limit = u64::try_from(tree::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+    if let Err(error) = read {
+        return Err(Diagnostics::of_file(&origin, format!("the file can not be read: {error}")));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => load(&text, &origin),
+        Err(error) => {
+            let line =
+                error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count() + 1;
+            Err(Diagnostics::of_file(&origin, format!("the file is not UTF-8 text: see line {line}")))
+        }
+    }
+}

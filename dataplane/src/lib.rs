@@ -1,6 +1,7 @@
 //! Packets in flight: the worker, its ports, and the slow path.
 
 pub mod port;
+pub mod replay;
 pub mod report;
 pub mod runtime;
 pub mod sys;

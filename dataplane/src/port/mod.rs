@@ -1,7 +1,9 @@
 //! Ports: every attachment of the switch, behind one trait that never blocks.
 
 pub mod afxdp;
+pub mod fault;
 pub mod memory;
+pub mod pcap;
 pub mod umem;
 
 use std::{fmt, os::fd::BorrowedFd};

@@ -56,6 +56,8 @@ impl SlowPath {
             return;
         }
         state.counters.misses += 1;
+        // What is learned from this packet may already contradict what is decided for it.
+        let epoch = state.epoch;
         let bytes = umem.bytes(&packet.frame);
         let outcome = policy.walk(&packet.parsed, fields::read(bytes, &packet.parsed), &state.fdb, &mut self.walk);
         self.learn(packet, policy, state);
@@ -77,7 +79,7 @@ impl SlowPath {
         };
         let (record, wide) = transposition::compile(&decision);
         if self.walk.is_cacheable() && path.is_some() && way.is_some() {
-            lookup.slot = flows.insert(key, lookup.hash, &record, &wide, state.epoch, state.now);
+            lookup.slot = flows.insert(key, lookup.hash, &record, &wide, epoch, state.now);
         } else {
             state.counters.uncached += 1;
             self.once.push_back(OneOff::Run(record, wide));

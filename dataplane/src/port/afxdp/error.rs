@@ -4,6 +4,8 @@ use std::{error::Error, io};
 
 use aya::{EbpfError, programs::ProgramError};
 
+use ebpf_layout::steer::MAX_QUEUES;
+
 use super::attach::{MAX_MTU, MAX_RING, MIN_RING};
 use crate::sys::limits;
 
@@ -24,7 +26,7 @@ pub enum AttachError {
         device: String,
     },
     /// The process may not do this.
-    #[error("no privilege to {what} on {device}: the process lacks {missing}")]
+    #[error("no privilege for {what} on {device}: the process lacks {missing}")]
     Privilege {
         /// The device's name.
         device: String,
@@ -92,6 +94,16 @@ pub enum AttachError {
         /// What it has.
         has: u32,
     },
+    /// The device has more receive queues than can be served.
+    #[error(
+        "{device} has {has} receive queues, and at most {MAX_QUEUES} can be served: ethtool -L {device} combined {MAX_QUEUES}"
+    )]
+    TooManyQueues {
+        /// The device's name.
+        device: String,
+        /// What it has.
+        has: u32,
+    },
     /// Another socket holds the queue.
     #[error("queue {queue} of {device} is busy: another AF_XDP socket has held it for three seconds")]
     Busy {
@@ -143,7 +155,7 @@ pub(super) fn privilege(device: &str, what: &'static str) -> AttachError {
 /// Translates an error of the loader.
 pub(super) fn program_refused(device: &str, error: EbpfError) -> AttachError {
     if was_denied(&error) {
-        return privilege(device, "load the steering program");
+        return privilege(device, "loading the steering program");
     }
     let reason = match &error {
         EbpfError::ProgramError(ProgramError::LoadError { verifier_log, io_error }) => {
@@ -177,6 +189,8 @@ fn last_words(log: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use aya::sys::SyscallError;
+
     use super::*;
 
     #[test]
@@ -190,7 +204,7 @@ mod tests {
     fn a_denied_load_is_told_as_missing_privilege_and_anything_else_in_the_loaders_words() {
         let denied = |kind: i32| {
             let io_error = io::Error::from_raw_os_error(kind);
-            program_refused("up0", EbpfError::ProgramError(ProgramError::IOError(io_error)))
+            program_refused("up0", ProgramError::from(SyscallError { call: "bpf_prog_load", io_error }).into())
         };
         assert!(matches!(denied(libc::EPERM), AttachError::Privilege { .. }));
         let told = denied(libc::E2BIG).to_string();

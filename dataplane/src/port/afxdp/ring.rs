@@ -73,6 +73,9 @@ unsafe impl<T: Copy + Send> Send for Ring<T> {}
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` slots (a power of two) at the socket's `page_offset`.
     fn new(socket: BorrowedFd<'_>, page_offset: u64, offsets: XdpRingOffset, size: u32) -> io::Result<Self> {
+        if !size.is_power_of_two() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let slots = idx(u64::from(size));
         let bytes = idx(offsets.desc) + slots * size_of::<T>();
         let mapping = Mapping::new(socket, bytes, page_offset)?;
@@ -201,5 +204,107 @@ impl<T: Copy> Consumer<T> {
     #[inline]
     pub(super) fn release(&mut self) {
         self.ring.consumer().store(self.next, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+
+    const OFFSETS: XdpRingOffset = XdpRingOffset { producer: 0, consumer: 64, desc: 192, flags: Some(128) };
+
+    /// Both sides of one ring, which a file in memory stands for.
+    pub(in super::super) fn ends<T: Copy>(size: u32) -> (Producer<T>, Consumer<T>) {
+        let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, OFFSETS.desc + u64::from(size) * size_of::<T>() as u64).unwrap();
+        let at = file.as_fd();
+        (Producer::new(at, 0, OFFSETS, size).unwrap(), Consumer::new(at, 0, OFFSETS, size).unwrap())
+    }
+
+    #[test]
+    fn what_is_pushed_is_seen_once_published_and_room_comes_back_once_released() {
+        let (mut give, mut take) = ends::<u64>(4);
+        for round in 0..10 {
+            assert_eq!((give.room(), give.pending(), take.available()), (4, 0, 0));
+            for n in 0..4 {
+                give.push(round * 10 + n);
+            }
+            assert_eq!((give.room(), take.available()), (0, 0), "not published");
+            give.publish();
+            assert_eq!(take.available(), 4);
+            for n in 0..3 {
+                assert_eq!(take.pop(), round * 10 + n);
+            }
+            assert_eq!(give.room(), 0, "not released");
+            take.release();
+            assert_eq!((give.room(), give.pending()), (3, 1));
+            assert_eq!(take.pop(), round * 10 + 3);
+            take.release();
+        }
+    }
+
+    #[test]
+    fn indices_wrap_around_at_two_to_the_thirty_two() {
+        let (mut give, mut take) = ends::<u64>(4);
+        give.ring.producer().store(u32::MAX - 1, Ordering::Relaxed);
+        give.ring.consumer().store(u32::MAX - 1, Ordering::Relaxed);
+        (give.next, take.next) = (u32::MAX - 1, u32::MAX - 1);
+        for n in 0..4 {
+            give.push(n);
+        }
+        give.publish();
+        assert_eq!((give.room(), take.available()), (0, 4));
+        assert_eq!([take.pop(), take.pop(), take.pop(), take.pop()], [0, 1, 2, 3]);
+        take.release();
+        assert_eq!((give.room(), take.available()), (4, 0));
+    }
+
+    #[test]
+    fn an_index_from_nowhere_never_makes_more_slots_than_there_are() {
+        let (give, take) = ends::<u64>(4);
+        give.ring.producer().store(1000, Ordering::Relaxed);
+        assert_eq!(take.available(), 4);
+        give.ring.consumer().store(2000, Ordering::Relaxed);
+        assert_eq!((give.room(), give.pending()), (0, 4));
+    }
+
+    #[test]
+    fn a_ring_described_outside_its_memory_is_refused() {
+        let file = memfd_create("ring", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, 4096).unwrap();
+        let outside = XdpRingOffset { producer: 1 << 40, ..OFFSETS };
+        assert!(Producer::<u64>::new(file.as_fd(), 0, outside, 4).is_err());
+        let askew = XdpRingOffset { consumer: 65, ..OFFSETS };
+        assert!(Consumer::<u64>::new(file.as_fd(), 0, askew, 4).is_err());
+        assert!(Consumer::<u64>::new(file.as_fd(), 0, OFFSETS, 3).is_err(), "no power of two");
+    }
+
+    #[test]
+    fn slots_pass_between_threads_whole() {
+        let (mut give, mut take) = ends::<[u64; 2]>(64);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut next = 0;
+                while next < 100_000 {
+                    for _ in 0..give.room().min(7) {
+                        give.push([next, !next]);
+                        next += 1;
+                    }
+                    give.publish();
+                }
+            });
+            let mut seen = 0;
+            while seen < 100_000 {
+                for _ in 0..take.available() {
+                    assert_eq!(take.pop(), [seen, !seen]);
+                    seen += 1;
+                }
+                take.release();
+            }
+        });
     }
 }

@@ -80,6 +80,7 @@ pub(super) struct Socket {
     completion: Consumer<u64>,
     fd: OwnedFd,
     ring: u32,
+    copying: Copying,
     /// Chunks of this socket in the fill and RX rings, or on their way between.
     receiving: u32,
     /// Frames of this socket in the TX and completion rings, or on their way between.
@@ -96,13 +97,13 @@ impl Socket {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(failed(Step::Create))?;
         set_xdp_umem_reg(&fd, registration(area)).map_err(failed(Step::Register))?;
-        let socket = Self::map_rings(fd, place)
+        let socket = Self::map_rings(fd, place, copying)
             .map_err(|error| (Step::Rings, Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)))?;
-        socket.bind(place, copying).map_err(failed(Step::Bind))?;
+        socket.bind(place).map_err(failed(Step::Bind))?;
         Ok(socket)
     }
 
-    fn map_rings(fd: OwnedFd, place: Place) -> io::Result<Self> {
+    fn map_rings(fd: OwnedFd, place: Place, copying: Copying) -> io::Result<Self> {
         let Place { ring, direction, .. } = place;
         set_xdp_umem_fill_ring_size(&fd, ring)?;
         set_xdp_umem_completion_ring_size(&fd, ring)?;
@@ -125,6 +126,7 @@ impl Socket {
             completion: Consumer::new(at, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, ring)?,
             fd,
             ring,
+            copying,
             receiving: 0,
             sending: 0,
             stalled: false,
@@ -132,8 +134,8 @@ impl Socket {
         })
     }
 
-    fn bind(&self, place: Place, copying: Copying) -> Result<(), Errno> {
-        let mode = match copying {
+    fn bind(&self, place: Place) -> Result<(), Errno> {
+        let mode = match self.copying {
             Copying::ByDevice => SocketAddrXdpFlags::XDP_ZEROCOPY,
             Copying::ByKernel => SocketAddrXdpFlags::XDP_COPY,
         };
@@ -258,9 +260,14 @@ impl Socket {
     pub(super) fn below(&self) -> BelowCounters {
         let mut counters = BelowCounters { bad_descriptors: self.bad_descriptors, ..BelowCounters::default() };
         if let Ok(kernel) = xdp_statistics(&self.fd) {
-            counters.rx_dropped = kernel.rx_dropped;
+            let starved = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+            // A kernel that copies counts a frame for which no chunk was there under both.
+            counters.rx_dropped = match self.copying {
+                Copying::ByKernel => kernel.rx_dropped.saturating_sub(starved),
+                Copying::ByDevice => kernel.rx_dropped,
+            };
             counters.rx_ring_full = kernel.rx_ring_full.unwrap_or(0);
-            counters.rx_fill_ring_empty = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+            counters.rx_fill_ring_empty = starved;
             counters.rx_invalid = kernel.rx_invalid_descs;
             counters.tx_invalid = kernel.tx_invalid_descs;
         }
@@ -278,5 +285,143 @@ fn registration(area: &UmemArea) -> XdpUmemReg {
         headroom: 0,
         flags: XdpUmemRegFlags::empty(),
         tx_metadata_len: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::{super::ring::tests::ends, *};
+    use crate::port::BURST;
+
+    const US: Borrower = Borrower(NonZeroU32::MIN);
+
+    /// The kernel's ends of a socket's rings.
+    struct Kernel {
+        rx: Producer<XdpDesc>,
+        tx: Consumer<XdpDesc>,
+        fill: Consumer<u64>,
+        completion: Producer<u64>,
+    }
+
+    fn socket(ring: u32) -> (Socket, Kernel) {
+        let ((rx_in, rx), (tx, tx_out)) = (ends(ring), ends(ring));
+        let ((fill, fill_out), (completion_in, completion)) = (ends(ring), ends(ring));
+        let fd = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).unwrap();
+        let socket = Socket {
+            rx,
+            tx: Some(tx),
+            fill,
+            completion,
+            fd,
+            ring,
+            copying: Copying::ByKernel,
+            receiving: 0,
+            sending: 0,
+            stalled: false,
+            bad_descriptors: 0,
+        };
+        (socket, Kernel { rx: rx_in, tx: tx_out, fill: fill_out, completion: completion_in })
+    }
+
+    impl Kernel {
+        /// Takes a chunk from the fill ring.
+        fn chunk(&mut self) -> u64 {
+            assert!(self.fill.available() > 0);
+            let address = self.fill.pop();
+            self.fill.release();
+            address
+        }
+
+        fn deliver(&mut self, addr: u64, len: u32, options: XdpDescOptions) {
+            self.rx.push(XdpDesc { addr, len, options });
+            self.rx.publish();
+        }
+
+        fn complete(&mut self, address: u64) {
+            self.completion.push(address);
+            self.completion.publish();
+        }
+    }
+
+    #[test]
+    fn descriptors_that_are_empty_or_leave_their_chunk_are_counted_and_never_frames() {
+        let mut umem = Umem::new(64).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut frames = Vec::with_capacity(BURST);
+        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        let none = XdpDescOptions::empty();
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 0, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 3841, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 60, XdpDescOptions::XDP_PKT_CONTD);
+        kernel.deliver(63 * 4096 + 256, 60, none);
+        kernel.deliver(u64::MAX, 60, none);
+        let chunk = kernel.chunk();
+        kernel.deliver(chunk + 256, 60, none);
+        kernel.deliver(chunk + 256, 60, none);
+        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [60]);
+        assert_eq!(socket.bad_descriptors, 6);
+        assert_eq!(umem.free_chunks() + usize::try_from(umem.lent_chunks()).unwrap() + frames.len(), 64);
+    }
+
+    #[test]
+    fn a_completion_of_what_was_never_sent_is_counted_and_frees_nothing() {
+        let mut umem = Umem::new(16).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut queue = vec![umem.copy_in(&[7; 60]).unwrap()];
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((kernel.tx.available(), umem.free_chunks()), (1, 15));
+        let XdpDesc { addr, len, .. } = kernel.tx.pop();
+        assert_eq!((addr % 4096, len), (256, 60));
+        kernel.tx.release();
+        kernel.complete(addr);
+        kernel.complete(addr);
+        kernel.complete(5 * 4096);
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((umem.free_chunks(), umem.lent_chunks(), socket.bad_descriptors), (16, 0, 2));
+    }
+
+    #[test]
+    fn frames_stay_in_the_queue_while_the_ring_or_the_completions_have_no_room() {
+        let mut umem = Umem::new(64).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut queue: Vec<_> = (1..=20).map(|n| umem.copy_in(&[n; 60]).unwrap()).collect();
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!(queue.len(), 12);
+        let sent: Vec<_> = (0..8).map(|_| kernel.tx.pop().addr).collect();
+        kernel.tx.release();
+        // Sent, but not completed: the completion ring must have room for all that is on its way.
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!(queue.len(), 12);
+        sent.iter().take(5).for_each(|address| kernel.complete(*address));
+        socket.tx(&mut umem, &mut queue, US);
+        assert_eq!((queue.len(), umem.bytes(queue.first().unwrap())[0]), (7, 14), "in order");
+    }
+
+    #[test]
+    fn the_kernel_holds_no_more_chunks_than_the_quota_and_gets_new_ones_when_some_are_free() {
+        let mut umem = Umem::new(8).unwrap();
+        let (mut socket, mut kernel) = socket(8);
+        let mut frames = Vec::with_capacity(BURST);
+        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        assert_eq!((kernel.fill.available(), umem.lent_chunks()), (3, 3));
+        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        assert_eq!(umem.lent_chunks(), 3);
+        socket.rx(&mut umem, &mut frames, BURST, 100, US);
+        assert_eq!((kernel.fill.available(), umem.free_chunks()), (8, 0), "the ring's size at most");
+        for _ in 0..8 {
+            let chunk = kernel.chunk();
+            kernel.deliver(chunk + 256, 60, XdpDescOptions::empty());
+        }
+        socket.rx(&mut umem, &mut frames, 5, 8, US);
+        assert_eq!((frames.len(), kernel.fill.available()), (5, 0), "starved: no chunk is free");
+        frames.drain(..).for_each(|frame| umem.discard(frame));
+        socket.rx(&mut umem, &mut frames, 0, 8, US);
+        assert_eq!(kernel.fill.available(), 5, "and fed again");
     }
 }

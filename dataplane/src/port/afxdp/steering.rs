@@ -1,6 +1,7 @@
 //! The steering program of one device, loaded: its sockets, its owned addresses and its counters.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     fmt,
     net::IpAddr,
@@ -17,6 +18,16 @@ use flow_table::mac::MacAddr;
 
 /// The committed object, see `ebpf/build`.
 static OBJECT: &[u8] = include_bytes_aligned!("../../../../ebpf/sluice.bpf.o");
+
+thread_local! {
+    /// Made once a thread: making a loader reads the type information of the whole kernel, some 60 ms, which this program has
+    /// no use for.
+    static LOADER: RefCell<EbpfLoader<'static>> = RefCell::new({
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        loader
+    });
+}
 
 /// What the steering program counted since the device was attached, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,8 +69,8 @@ pub(super) struct Steering {
 
 impl Steering {
     /// Loads the program for `mode`, one of `ebpf_layout::steer`'s.
-    pub(super) fn load(mode: u32) -> Result<Self, EbpfError> {
-        let mut ebpf = EbpfLoader::new().override_global(steer::MODE, &mode, true).load(OBJECT)?;
+    pub(super) fn load(mode: &'static u32) -> Result<Self, EbpfError> {
+        let mut ebpf = LOADER.with_borrow_mut(|loader| loader.override_global(steer::MODE, mode, true).load(OBJECT))?;
         program_of(&mut ebpf)?.load()?;
         let macs = OwnedSet::new(take(&mut ebpf, steer::OWNED_MACS)?, "MAC addresses", steer::MAX_OWNED_MACS)?;
         let addresses =
@@ -76,6 +87,13 @@ impl Steering {
     /// A descriptor of the program.
     pub(super) fn program(&mut self) -> Result<OwnedFd, ProgramError> {
         Ok(program_of(&mut self.ebpf)?.fd()?.as_fd().try_clone_to_owned()?)
+    }
+
+    /// The number the kernel knows the program by.
+    pub(super) fn program_id(&self) -> Result<u32, ProgramError> {
+        let missing = || ProgramError::InvalidName { name: steer::PROGRAM.to_owned() };
+        let program: &Xdp = self.ebpf.program(steer::PROGRAM).ok_or_else(missing)?.try_into()?;
+        Ok(program.info()?.id())
     }
 
     /// Makes exactly these addresses owned. New ones are added before old ones go.
