@@ -16,4 +16,5 @@ pub mod source;
 pub mod stages;
 pub mod stats;
 pub mod subject;
+pub mod transfer;
 pub mod veth;

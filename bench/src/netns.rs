@@ -135,6 +135,11 @@ impl Drop for Netns {
     }
 }
 
+/// Deletes every namespace of this process, for one that is about to end without dropping them.
+pub fn remove_own() {
+    remove(|pid| pid == std::process::id().to_string());
+}
+
 fn delete(name: &str) {
     // Best effort, also while panicking: what stays is removed by the next run.
     let _ = Command::new("ip").args(["netns", "del", name]).output();
@@ -142,6 +147,11 @@ fn delete(name: &str) {
 
 /// Deletes namespaces of processes that are gone.
 fn remove_abandoned() {
+    remove(|pid| !Path::new("/proc").join(pid).exists());
+}
+
+/// Deletes namespaces made here by processes that `of` names.
+fn remove(of: impl Fn(&str) -> bool) {
     let Ok(entries) = std::fs::read_dir(FOLDER) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
@@ -150,7 +160,7 @@ fn remove_abandoned() {
         if parts.next() == Some(PREFIX)
             && let Some(pid) = parts.next()
             && pid.bytes().all(|byte| byte.is_ascii_digit())
-            && !Path::new("/proc").join(pid).exists()
+            && of(pid)
         {
             delete(name);
         }
