@@ -3,12 +3,7 @@
 use std::path::Path;
 
 use http_body_util::{BodyExt, Empty};
-use hyper::{
-    Request, StatusCode,
-    body::Bytes,
-    client::conn::http1,
-    header::HOST,
-};
+use hyper::{Request, StatusCode, body::Bytes, client::conn::http1, header::HOST};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use thiserror::Error;

@@ -1,8 +1,12 @@
 //! The exit codes, and an error that knows which one it ends in.
 
-use std::process::{ExitCode, Termination};
+use std::{
+    error::Error,
+    process::{ExitCode, Termination},
+};
 
-/// How the program ends. The numbers are promised to scripts.
+/// How the program ends. The numbers are promised to scripts; 1 is kept for commands that compare two things and find
+/// that they differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -36,6 +40,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// The error with its causes, on as many lines as they have.
+    pub(crate) fn told(&self) -> String {
+        told(self.error.as_ref())
+    }
+
     /// An error that ends in `exit`.
     pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self { exit, error: error.into() }
@@ -45,4 +54,18 @@ impl Failure {
     pub(crate) fn says(exit: Exit, sentence: impl Into<String>) -> Self {
         Self { exit, error: anyhow::Error::msg(sentence.into()) }
     }
+}
+
+/// An error with its causes, each said once: some errors repeat their cause in their own words.
+pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = error.source();
+    }
+    text
 }

@@ -12,9 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload,
-};
+use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkBuffer, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
     AddressFamily, RouteNetlinkMessage,
     link::{LinkAttribute, LinkMessage},
@@ -66,14 +64,14 @@ pub(crate) fn list() -> io::Result<Devices> {
                 // A kernel newer than this reader: one device it can not read does not hide the others.
                 Err(error) => debug!("a device that can not be read: {error}"),
                 Ok(payload) => match payload {
-                NetlinkPayload::Done(_) => return Ok(devices),
-                NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                    if let Some((name, device)) = device(&link) {
-                        devices.insert(name, device);
+                    NetlinkPayload::Done(_) => return Ok(devices),
+                    NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
+                        if let Some((name, device)) = device(&link) {
+                            devices.insert(name, device);
+                        }
                     }
-                }
-                NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
-                _ => {}
+                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                    _ => {}
                 },
             }
         }

@@ -6,6 +6,7 @@ mod cli;
 mod client;
 mod exit;
 mod links;
+mod replay;
 mod report;
 
 use std::io::{self, Write};
@@ -27,16 +28,16 @@ fn main() -> Exit {
         Ok(exit) => exit,
         Err(failure) => {
             // Nobody to tell when standard error is gone too.
-            let _ = tell(&failure.error);
+            let _ = tell(&failure.told());
             failure.exit
         }
     }
 }
 
-/// Every line of `error` on standard error.
-fn tell(error: &anyhow::Error) -> io::Result<()> {
+/// Every line of `text` on standard error.
+fn tell(text: &str) -> io::Result<()> {
     let mut to = io::stderr().lock();
-    for line in format!("{error:#}").lines() {
+    for line in text.lines() {
         writeln!(to, "sluice: {line}")?;
     }
     to.flush()

@@ -123,9 +123,10 @@ impl Match {
     }
 
     fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Self {
-        let mut held = [0; WORDS];
-        field.write(&mut held, mask, u128::MAX);
-        if held.iter().zip(self.mask).any(|(a, b)| a & b != 0) {
+        let (held, wanted) = (field.read(&self.mask), field.read(&self.value));
+        if held & mask == mask && wanted & mask == value {
+            // Already demanded.
+        } else if held & mask != 0 {
             // Already conditioned: keep both conditions rather than replacing one.
             self.any_of.push(AnyOf { field, terms: Box::new([Term::Masked { value, mask }]) });
         } else {

@@ -9,7 +9,7 @@ use std::{num::NonZeroU16, time::Duration};
 
 use dataplane::port::{
     BURST, Port, PortStatus,
-    afxdp::{AfXdpPort, AttachError, Attachment, Mode, Options, Steer, attach},
+    afxdp::{AfXdpPort, AttachError, Attachment, Options, Steer, attach},
     umem::{Borrower, Frame, Umem},
 };
 
@@ -18,14 +18,7 @@ use crate::{netns::Netns, wait::wait_until};
 /// Options with which a test begins: every frame, the best mode, a ring of 256.
 #[must_use]
 pub fn options(device: &str) -> Options {
-    Options {
-        device: device.to_owned(),
-        queues: None,
-        ring: 256,
-        steer: Steer::All,
-        promiscuous: false,
-        mode: Mode::Best,
-    }
+    Options { ring: 256, ..Options::new(device, Steer::All) }
 }
 
 /// The name ports of tests lend chunks to.

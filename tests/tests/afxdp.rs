@@ -6,7 +6,7 @@ use std::time::Duration;
 use dataplane::port::{
     BURST, Port, PortMode,
     afxdp::{MAX_MTU, Mode, Options, Steer},
-    umem::MAX_FRAME_BYTES,
+    umem::{MAX_FRAME_BYTES, Umem},
 };
 use flow_table::mac::MacAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -135,6 +135,7 @@ fn receiving_resumes_after_a_second_without_polling_under_a_flood() {
     assert!(sent > 1024, "the flood was one: {sent} frames");
     let below = port.status().below;
     assert!(below.rx_fill_ring_empty + below.rx_ring_full > 0, "the starvation is told: {below:?}");
+    assert_eq!(below.rx_dropped, 0, "and not mistaken for frames that do not fit");
     let backlog = port.receive_all(256).len();
     assert_eq!(backlog, 256, "the ring's worth was kept");
     let (resumed, time) = timed(|| {
@@ -160,16 +161,24 @@ fn every_receive_queue_is_served_and_a_wrong_number_is_refused() {
     }
     let mut port = world.attach(&Options { queues: Some(4), ..options("port0") }, 2048);
     assert_eq!(port.status().queues, 4);
-    assert!(port.port.readiness().is_some());
+    assert!(!is_ready(&port));
     for flow in 0..128_u8 {
         world.outside.send(&udp(flow)).unwrap();
     }
+    assert!(wait_until(SECOND, || is_ready(&port)), "readable when any of its queues is");
     let mut ports: Vec<u8> = port.receive_all(128).iter().map(|frame| frame[35]).collect();
     ports.sort_unstable();
     assert_eq!(ports, (0..128).collect::<Vec<_>>(), "no flow was on a queue nobody serves");
     let taken = port.attachment.as_ref().unwrap().counters().unwrap();
     assert_eq!((taken.taken, taken.passed, taken.dropped), (128, 0, 0));
     assert_eq!(port.close().free_chunks(), 2048);
+}
+
+/// Whether a worker sleeping on the port would be woken within a hundredth of a second.
+fn is_ready(port: &TestPort) -> bool {
+    let readiness = port.port.readiness().unwrap();
+    let mut fds = [PollFd::new(&readiness, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 10_000_000 })).unwrap() > 0
 }
 
 /// A UDP datagram over IPv4 from this port.
@@ -334,4 +343,42 @@ fn a_device_moved_to_another_namespace_or_renamed_is_no_longer_in_place() {
     world.switch.ip(&format!("link set port0 netns {}", elsewhere.name()));
     assert!(!world.switch.run(|| attachment.is_in_place()).unwrap());
     assert_eq!(port.close().free_chunks(), 512);
+}
+
+#[test]
+fn where_the_driver_refuses_native_xdp_generic_serves_and_the_reason_is_told() {
+    if !permitted() {
+        return;
+    }
+    let (switch, tenant) = (Netns::new(), Netns::new());
+    // A veth takes native XDP only with a receive queue for each transmit queue of its peer.
+    switch.ip(&format!(
+        "link add port0 numrxqueues 1 numtxqueues 1 type veth peer name eth0 numtxqueues 4 numrxqueues 1 netns {}",
+        tenant.name()
+    ));
+    switch.ip("link set port0 up");
+    tenant.ip("link set eth0 up");
+    let outside = PacketSocket::open(&tenant, "eth0");
+    let mut port = TestPort::attach(&switch, &options("port0"), 512).unwrap();
+    assert_eq!(port.status().mode, PortMode::Generic);
+    let notes = port.attachment.as_ref().unwrap().notes().join("\n");
+    let reason = "port0 has no native XDP: its peer has more transmit queues than it has receive queues";
+    assert!(notes.contains(reason), "{notes}");
+    outside.send(&frame(A, B, 60, 1)).unwrap();
+    assert_eq!(port.receive_all(1), [frame(A, B, 60, 1)]);
+}
+
+#[test]
+fn a_port_moves_no_frames_of_a_memory_it_was_not_attached_with() {
+    if !permitted() {
+        return;
+    }
+    let world = World::new(1500);
+    let mut port = world.attach(&options("port0"), 512);
+    let mut other = Umem::new(64).unwrap();
+    let mut frames = vec![other.copy_in(&frame(A, B, 60, 1)).unwrap()];
+    port.port.tx(&mut other, &mut frames);
+    assert_eq!(frames.len(), 1);
+    port.port.rx(&mut other, &mut frames, BURST);
+    assert_eq!((frames.len(), other.free_chunks(), other.lent_chunks()), (1, 63, 0));
 }

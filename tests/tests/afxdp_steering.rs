@@ -122,7 +122,6 @@ fn with_owned_steering_exactly_the_switchs_frames_are_taken() {
         ("solicitation of our address", icmpv6(SOLICITED, 135, OUR_V6), true),
         ("solicitation of our address, tagged", tagged(&icmpv6(SOLICITED, 135, OUR_V6)), true),
         ("solicitation of another address", icmpv6(SOLICITED, 135, OTHER_V6), false),
-        ("solicitation of our IPv4 address as mapped", icmpv6(SOLICITED, 135, steer::mapped(OTHER_V4)), false),
         ("advertisement of our address", icmpv6(SOLICITED, 136, OUR_V6), false),
         ("solicitation behind an extension header", with(20, 0, icmpv6(SOLICITED, 135, OUR_V6)), false),
         ("a runt of 14 bytes", ethernet(OTHER, [8, 6], &[]), false),

@@ -1,6 +1,7 @@
 //! The agent: keeps what is attached and in force equal to what the file asks for.
 
 pub(crate) mod desired;
+pub(crate) mod orders;
 mod plan;
 pub(crate) mod plane;
 pub(crate) mod runtime;
@@ -22,7 +23,7 @@ use std::{
 use arc_swap::ArcSwap;
 use flow_table::id::PortId;
 use thiserror::Error;
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use self::{
     desired::{Desired, PortSpec},
@@ -182,11 +183,22 @@ impl Agent {
         for id in ids {
             let Some(record) = self.ports.get(&id) else { continue };
             if !matches!(record.state, PortState::Attached(_)) {
-                let spec = record.spec.clone();
-                self.enter(&spec, &devices)?;
+                let (spec, before) = (record.spec.clone(), record.state.clone());
+                self.enter_again(&spec, &before, &devices)?;
             }
         }
         self.show();
+        Ok(())
+    }
+
+    /// Attaches a port that was wanted before, and logs a refusal that is news.
+    fn enter_again(&mut self, spec: &PortSpec, before: &PortState, devices: &Devices) -> Result<(), Stopped> {
+        let state = self.enter(spec, devices)?;
+        if let PortState::Refused(why) = &state
+            && state != *before
+        {
+            error!("port {}: not attached, {why}; it is tried again", spec.name);
+        }
         Ok(())
     }
 
@@ -204,7 +216,8 @@ impl Agent {
             }
             Some(_) => return Ok(()),
         };
-        warn!("port {name}: missing, {why}");
+        let now = if devices.contains_key(device) { "detached" } else { "missing" };
+        warn!("port {name}: {now}, {why}");
         record.state = PortState::Missing(why);
         self.plane.detach(id)
     }
@@ -233,7 +246,8 @@ impl Agent {
         Ok(refused)
     }
 
-    /// Attaches one port if its device is there, and says what became of it when that is news.
+    /// Attaches one port if its device is there. That it is attached or missing is logged when it is news; a refusal is
+    /// the caller's to tell.
     fn enter(&mut self, spec: &PortSpec, devices: &Devices) -> Result<PortState, Stopped> {
         let device = &spec.attach.device;
         let before = self.ports.get(&spec.id).map(|record| &record.state);
@@ -248,7 +262,7 @@ impl Agent {
                     let (mode, queues, mtu) = (attached.mode.name(), attached.queues, attached.mtu);
                     info!("port {}: attached to {device}, mode {mode}, queues {queues}, MTU {mtu}", spec.name);
                     for note in &attached.notes {
-                        info!("port {}: {note}", spec.name);
+                        debug!("port {}: {note}", spec.name);
                     }
                     PortState::Attached(*there)
                 }
@@ -257,12 +271,8 @@ impl Agent {
                 Err(NotAttached::Stopped(stopped)) => return Err(stopped),
             },
         };
-        if before != Some(&state) {
-            match &state {
-                PortState::Attached(_) => {}
-                PortState::Missing(why) => warn!("port {}: missing, {why}; it is attached when it appears", spec.name),
-                PortState::Refused(why) => error!("port {}: not attached, {why}", spec.name),
-            }
+        if let (PortState::Missing(why), false) = (&state, matches!(before, Some(PortState::Missing(_)))) {
+            warn!("port {}: missing, {why}; it is attached when it appears", spec.name);
         }
         self.ports.insert(spec.id, PortRecord { spec: spec.clone(), state: state.clone() });
         Ok(state)

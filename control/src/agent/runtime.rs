@@ -5,13 +5,12 @@
 
 use std::{
     collections::BTreeMap,
-    error::Error,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
 use dataplane::{
     port::{
-        Port,
+        BelowCounters, Port, PortStatus,
         afxdp::{self, AfXdpPort, AttachError, Attachment, Mode, Options, Steer},
     },
     report::{FdbReport, FlowReport, Report},
@@ -25,6 +24,7 @@ use super::{
     desired::{Datapath, Desired, Owned, PortSpec},
     plane::{Attached, DataPlane, NotAttached},
 };
+use crate::exit::told;
 
 /// Starts the worker with the pipeline of `desired` and no port. `entropy` keys its hashes.
 ///
@@ -42,6 +42,7 @@ pub(crate) fn start(desired: &Desired, entropy: u64) -> Result<Arc<dyn DataPlane
             policy: Arc::clone(&desired.pipeline),
             programs: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            past: BTreeMap::new(),
         }),
     }))
 }
@@ -61,6 +62,8 @@ struct Halves {
     programs: BTreeMap<PortId, Attachment>,
     /// The worker's halves of ports that the policy in force does not have yet, with their MTU.
     waiting: BTreeMap<PortId, (AfXdpPort, u16)>,
+    /// What the kernel counted under earlier sockets of ports of the policy in force.
+    past: BTreeMap<PortId, BelowCounters>,
 }
 
 impl AfXdp {
@@ -127,19 +130,14 @@ fn set_owned(program: &mut Attachment, owned: &Owned) -> Result<(), NotAttached>
     program.set_owned(&owned.macs, &owned.addresses).map_err(|error| NotAttached::Refused(told(&error)))
 }
 
-/// An error with its causes, on one line.
-fn told(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        // Some errors repeat their cause in their own words.
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
+/// Counters never fall when a device comes back with new sockets.
+fn add(to: &mut BelowCounters, more: BelowCounters) {
+    to.rx_dropped += more.rx_dropped;
+    to.rx_ring_full += more.rx_ring_full;
+    to.rx_fill_ring_empty += more.rx_fill_ring_empty;
+    to.rx_invalid += more.rx_invalid;
+    to.tx_invalid += more.tx_invalid;
+    to.bad_descriptors += more.bad_descriptors;
 }
 
 impl From<AttachError> for NotAttached {
@@ -173,12 +171,8 @@ impl DataPlane for AfXdp {
     fn attach(&self, port: &PortSpec) -> Result<Attached, NotAttached> {
         let (socket, program) = self.open(port)?;
         let mtu = mtu(port, program.facts().mtu)?;
-        let attached = Attached {
-            mode: program.mode(),
-            queues: socket.status().queues,
-            mtu,
-            notes: program.notes().to_vec(),
-        };
+        let attached =
+            Attached { mode: program.mode(), queues: socket.status().queues, mtu, notes: program.notes().to_vec() };
         let mut halves = self.halves();
         if halves.policy.port(port.id).is_some() {
             self.hand_over(port.id, socket, mtu)?;
@@ -197,8 +191,12 @@ impl DataPlane for AfXdp {
     }
 
     fn detach(&self, port: PortId) -> Result<(), Stopped> {
+        let below = self.ask(Runtime::report)?.ports.iter().find(|counted| counted.id == port).and_then(|p| p.status);
         let waiting = {
             let mut halves = self.halves();
+            if let Some(status) = below {
+                add(halves.past.entry(port).or_default(), status.below);
+            }
             // The program first: no frame comes any more when the sockets close.
             halves.programs.remove(&port);
             halves.waiting.remove(&port)
@@ -222,12 +220,20 @@ impl DataPlane for AfXdp {
                 Err(why) => error!("port {id}: not taken by the worker: {why}"),
             }
         }
+        halves.past.retain(|port, _| pipeline.port(*port).is_some());
         halves.policy = pipeline;
         Ok(generation)
     }
 
     fn report(&self) -> Result<Report, Stopped> {
-        self.ask(Runtime::report)
+        let mut report = self.ask(Runtime::report)?;
+        let halves = self.halves();
+        for port in &mut report.ports {
+            if let Some(past) = halves.past.get(&port.id) {
+                add(&mut port.status.get_or_insert_with(PortStatus::default).below, *past);
+            }
+        }
+        Ok(report)
     }
 
     fn flows(&self, limit: usize) -> Result<Vec<FlowReport>, Stopped> {

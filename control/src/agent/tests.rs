@@ -6,14 +6,19 @@ use flow_table::mac::MacAddr;
 
 use super::{
     fake::{Fake, port},
+    orders::Order,
     *,
 };
+use crate::links::Hint;
+
+/// The hash and the ports of a valid file, or what is wrong with it.
+type File = Result<(String, Vec<PortSpec>), String>;
 
 /// What the agent is given, to change as the test goes.
 struct World {
     plane: Arc<Fake>,
     devices: Arc<Mutex<Devices>>,
-    file: Arc<Mutex<Result<(String, Vec<PortSpec>), String>>>,
+    file: Arc<Mutex<File>>,
 }
 
 impl World {
@@ -340,4 +345,27 @@ fn stopping_detaches_every_port_before_the_worker_ends() {
     world.plane.calls();
     agent.stop();
     assert_eq!(world.plane.calls(), ["detach a", "detach b", "stop"]);
+}
+
+#[test]
+fn a_panic_in_the_agent_costs_one_order_and_no_packet() {
+    let world = World::new(two());
+    let mut agent = world.start().unwrap();
+    agent.load = Box::new(|_| panic!("a fault, made by the test"));
+    world.plane.calls();
+    let (orders, inbox) = std::sync::mpsc::channel();
+    orders.send(Order::Reload).unwrap();
+    orders.send(Order::Devices(Hint { gone: no_one() })).unwrap();
+    orders.send(Order::Stop).unwrap();
+    assert_eq!(orders::obey(agent, &inbox), Ok(()));
+    assert_eq!(world.plane.calls(), ["detach a", "detach b", "stop"]);
+}
+
+#[test]
+fn a_worker_that_dies_by_itself_ends_the_agent_though_nothing_is_ordered() {
+    let world = World::new(two());
+    let agent = world.start().unwrap();
+    world.plane.told().is_stopped = true;
+    let (_orders, inbox) = std::sync::mpsc::channel();
+    assert_eq!(orders::obey(agent, &inbox), Err(Stopped));
 }

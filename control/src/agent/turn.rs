@@ -99,27 +99,25 @@ impl Agent {
         let differs = |id: &PortId, now: &PortRecord| {
             before.get(id).is_none_or(|was| was.spec.attach != now.spec.attach || was.state != now.state)
         };
-        let entered: Vec<PortId> =
-            self.ports.iter().filter(|(id, now)| differs(id, now)).map(|(id, _)| *id).collect();
+        let entered: Vec<PortId> = self.ports.iter().filter(|(id, now)| differs(id, now)).map(|(id, _)| *id).collect();
         self.leave_all(&entered)?;
         for (id, was) in before {
             match self.ports.get(&id) {
                 Some(now) if now.spec.owned == was.spec.owned => {}
                 Some(_) => {
-                    if matches!(was.state, PortState::Attached(_)) {
-                        if let Err(why) = self.plane.own(id, &was.spec.owned) {
-                            error!("port {}: what it took before could not be restored: {why}", was.spec.name);
-                        }
+                    if matches!(was.state, PortState::Attached(_))
+                        && let Err(why) = self.plane.own(id, &was.spec.owned)
+                    {
+                        error!("port {}: what it took before could not be restored: {why}", was.spec.name);
                     }
                     self.ports.insert(id, was);
                 }
                 None => {
                     // What was missing before is told again only if it has changed.
-                    let attached = matches!(was.state, PortState::Attached(_));
-                    let spec = was.spec.clone();
+                    let (spec, state) = (was.spec.clone(), was.state.clone());
                     self.ports.insert(id, was);
-                    if attached {
-                        self.enter(&spec, devices)?;
+                    if matches!(state, PortState::Attached(_)) {
+                        self.enter_again(&spec, &state, devices)?;
                     }
                 }
             }

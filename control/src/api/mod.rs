@@ -1,11 +1,12 @@
 //! The HTTP API on the unix socket: thin handlers over the shapes of [`report`](crate::report).
 
+mod limit;
 pub(crate) mod socket;
 
 #[cfg(test)]
 mod tests;
 
-use std::{io, sync::Arc};
+use std::{io, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use axum::{
@@ -18,6 +19,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use tokio::{net::UnixListener, task::spawn_blocking};
 
+use self::limit::Limited;
 use crate::{
     agent::{
         plane::{DataPlane, Stopped},
@@ -28,6 +30,12 @@ use crate::{
 
 /// Most flows in one answer, unless the request says otherwise.
 pub(crate) const FLOWS: usize = 1000;
+
+/// Connections at a time.
+const CONNECTIONS: usize = 128;
+
+/// How long one may last.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// What the handlers read. None of them waits for the agent.
 #[derive(Clone)]
@@ -55,7 +63,7 @@ struct Limit {
 /// # Errors
 /// When the listener fails for good.
 pub(crate) async fn serve(listener: UnixListener, api: Api) -> io::Result<()> {
-    axum::serve(listener, router(api)).await
+    axum::serve(Limited::new(listener, CONNECTIONS, PATIENCE), router(api)).await
 }
 
 fn router(api: Api) -> Router {

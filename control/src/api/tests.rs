@@ -1,6 +1,11 @@
 //! The API over a real socket, with a fake data plane behind it.
 
-use std::{io::Write, os::unix::net::UnixStream, path::Path, thread};
+use std::{
+    io::{Read, Write},
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+};
 
 use serde_json::Value;
 
@@ -17,6 +22,10 @@ use crate::{
 
 /// A daemon's API on `path` over `plane`, until the test's process ends.
 fn serve_on(path: &Path, plane: &Arc<Fake>) -> Claim {
+    serve_within(path, plane, CONNECTIONS, PATIENCE)
+}
+
+fn serve_within(path: &Path, plane: &Arc<Fake>, connections: usize, patience: Duration) -> Claim {
     let ports = vec![port(1, "web-1", "veth-1"), port(2, "web-2", "veth-2")];
     let devices: Devices = [("veth-1".to_owned(), Device { index: 4, mtu: 1500 })].into();
     let agent = Agent::start(
@@ -31,7 +40,10 @@ fn serve_on(path: &Path, plane: &Arc<Fake>) -> Claim {
     let api = Api { view: agent.shown(), plane: Arc::clone(plane) as Arc<dyn DataPlane> };
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { serve(UnixListener::from_std(listener).unwrap(), api).await.unwrap() });
+        runtime.block_on(async {
+            let listener = Limited::new(UnixListener::from_std(listener).unwrap(), connections, patience);
+            axum::serve(listener, router(api)).await.unwrap();
+        });
     });
     claim
 }
@@ -97,6 +109,18 @@ fn garbage_and_idle_clients_do_not_keep_others_waiting() {
 }
 
 #[test]
+fn clients_that_hang_are_closed_in_time_and_the_others_get_their_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sock");
+    let _claim = serve_within(&path, &Fake::new(), 4, Duration::from_millis(100));
+    let mut idle: Vec<UnixStream> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    client::get::<Value>(&path, "/v1/status").unwrap();
+    for stream in &mut idle {
+        assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "it was closed");
+    }
+}
+
+#[test]
 fn without_a_daemon_the_sentence_says_where_and_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
@@ -149,10 +173,7 @@ mod the_socket {
         assert!(matches!(refused, SocketError::Taken(_)));
         assert_eq!(
             refused.to_string(),
-            format!(
-                "another sluice daemon runs on {}; stop it, or choose another path with --socket",
-                path.display()
-            )
+            format!("another sluice daemon runs on {}; stop it, or choose another path with --socket", path.display())
         );
         UnixStream::connect(&path).unwrap();
         drop(claim);

@@ -1,15 +1,12 @@
 //! `sluice check`: one line when the file is valid, all that is wrong when it is not.
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use config::{Diagnostic, Diagnostics};
+use config::Diagnostic;
 use serde::Serialize;
 
-use super::out;
+use super::{invalid, out};
 use crate::{
     exit::{Exit, Failure},
     report::shape::API_VERSION,
@@ -71,11 +68,11 @@ impl Check {
                 Ok(Exit::Ok)
             }
             Err(errors) => {
-                match self.output {
-                    Output::Text => tell(&errors),
-                    Output::Json => json(&file, false, (None, None, None), errors.items())?,
+                if self.output == Output::Json {
+                    json(&file, false, (None, None, None), errors.items())?;
+                    return Ok(Exit::Invalid);
                 }
-                Ok(Exit::Invalid)
+                Ok(invalid(&errors.to_string()))
             }
         }
     }
@@ -87,16 +84,9 @@ fn json(
     (ports, networks, rules): (Option<usize>, Option<usize>, Option<usize>),
     errors: &[Diagnostic],
 ) -> Result<(), Failure> {
-    let verdict =
-        Verdict { api_version: API_VERSION, kind: "Check", file, valid, ports, networks, rules, errors };
+    let verdict = Verdict { api_version: API_VERSION, kind: "Check", file, valid, ports, networks, rules, errors };
     let text = serde_json::to_string_pretty(&verdict).map_err(|error| Failure::new(Exit::Fault, error))?;
     out::line(&text)
-}
-
-/// All errors on standard error, as they are.
-fn tell(errors: &Diagnostics) {
-    // Nobody to tell when standard error is gone.
-    let _ = io::stderr().lock().write_all(errors.to_string().as_bytes());
 }
 
 fn counted(number: usize, what: &str) -> String {

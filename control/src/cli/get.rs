@@ -75,7 +75,9 @@ impl Get {
         let text = match self.output {
             Output::Table => table::render(&list),
             Output::Json => serde_json::to_string_pretty(&list).map_err(|error| Failure::new(Exit::Fault, error))?,
-            Output::Yaml => serde_saphyr::to_string(&list).map_err(|error| Failure::says(Exit::Fault, error.to_string()))?,
+            Output::Yaml => {
+                serde_saphyr::to_string(&list).map_err(|error| Failure::says(Exit::Fault, error.to_string()))?
+            }
         };
         out::line(&text)?;
         Ok(Exit::Ok)

@@ -7,7 +7,10 @@ pub(crate) mod out;
 mod replay;
 mod run;
 
-use std::path::PathBuf;
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -56,6 +59,13 @@ struct SocketArg {
     /// Socket of the daemon.
     #[arg(long, value_name = "PATH", default_value = socket::DEFAULT)]
     socket: PathBuf,
+}
+
+/// Tells on standard error what is wrong with a configuration file, as it is.
+fn invalid(text: &str) -> Exit {
+    // Nobody to tell when standard error is gone.
+    let _ = io::stderr().lock().write_all(format!("{}\n", text.trim_end()).as_bytes());
+    Exit::Invalid
 }
 
 impl Cli {

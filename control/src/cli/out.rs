@@ -21,7 +21,7 @@ pub(crate) fn write(bytes: &[u8]) -> Result<(), Failure> {
 /// Writes `text` and a line end where it has none.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     if text.is_empty() || text.ends_with('\n') { write(text.as_bytes()) } else { write(format!("{text}\n").as_bytes()) }
 }

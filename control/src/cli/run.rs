@@ -2,15 +2,13 @@
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
-    io::{self, IsTerminal, Write},
-    panic::{AssertUnwindSafe, catch_unwind},
+    io::{self, IsTerminal},
     path::PathBuf,
     sync::{
         Arc,
-        mpsc::{Receiver, RecvTimeoutError, channel},
+        mpsc::{Sender, channel},
     },
     thread,
-    time::Duration,
 };
 
 use clap::Args;
@@ -21,14 +19,15 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::oneshot,
 };
-use tracing::{error, info, warn};
+use tracing::info;
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use super::SocketArg;
+use super::{SocketArg, invalid};
 use crate::{
     agent::{
         Agent, Unchanged,
         desired::Desired,
+        orders::{self, Order},
         plane::Stopped,
         runtime,
     },
@@ -36,9 +35,6 @@ use crate::{
     exit::{Exit, Failure},
     links,
 };
-
-/// How often the worker is asked whether it lives.
-const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// `sluice run`.
 #[derive(Debug, Args)]
@@ -48,16 +44,6 @@ pub(super) struct Run {
     config: PathBuf,
     #[command(flatten)]
     socket: SocketArg,
-}
-
-/// What the agent is to do.
-enum Order {
-    /// Read the file again.
-    Reload,
-    /// Devices may have changed.
-    Devices(links::Hint),
-    /// Detach everything and end.
-    Stop,
 }
 
 impl Run {
@@ -75,63 +61,74 @@ impl Run {
         let mut signals = Signals::new().map_err(refused)?;
         // What a tenant controls must not choose the slots of our tables.
         let entropy = RandomState::new().build_hasher().finish();
-        let seed = Seed::new(entropy);
-        let desired = match Desired::load(&self.config, None, seed) {
+        let desired = match Desired::load(&self.config, None, Seed::new(entropy)) {
             Ok(desired) => desired,
-            Err(invalid) => {
-                // Nobody to tell when standard error is gone.
-                let _ = io::stderr().lock().write_all(format!("{}\n", invalid.text.trim_end()).as_bytes());
-                return Ok(Exit::Invalid);
-            }
+            Err(why) => return Ok(invalid(&why.text)),
         };
         let mut claim = Claim::new(&self.socket.socket).map_err(refused)?;
         let listener = claim.listen().map_err(refused)?;
         let listener = UnixListener::from_std(listener).map_err(refused)?;
-        let plane = runtime::start(&desired, entropy).map_err(refused)?;
         let (orders, inbox) = channel();
-        links::watch(orders.clone(), Order::Devices).map_err(|error| {
-            refused(anyhow::Error::new(error).context("can not watch the network devices"))
-        })?;
-        let config = self.config.clone();
-        let load = Box::new(move |now: Option<&Desired>| Desired::load(&config, now, seed));
-        let agent = match Agent::start(Arc::clone(&plane), Box::new(links::list), load, desired) {
-            Ok(agent) => agent,
-            Err(Unchanged::Stopped(stopped)) => return Err(Failure::new(Exit::Fault, stopped)),
-            Err(why) => return Err(refused(why)),
-        };
-        let api = Api { view: agent.shown(), plane };
+        let (agent, api) = self.attach(desired, entropy, &orders)?;
         let server = tokio::spawn(api::serve(listener, api));
-        let (ended, mut end) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
         thread::Builder::new()
             .name("sluice-agent".to_owned())
             .spawn(move || {
                 // Nobody waits any more when the process ends another way.
-                let _ = ended.send(obey(agent, &inbox));
+                let _ = ended.send(orders::obey(agent, &inbox));
             })
             .map_err(refused)?;
         info!("ready, listening on {}", self.socket.socket.display());
-        notify(&[NotifyState::Ready]);
-        let outcome = loop {
-            tokio::select! {
-                outcome = &mut end => break outcome,
-                order = signals.next() => {
-                    if matches!(order, Order::Stop) {
-                        info!("stopping");
-                        notify(&[NotifyState::Stopping]);
-                    }
-                    // An agent that is gone has said so by `end`.
-                    let _ = orders.send(order);
-                }
-            }
-        };
+        orders::notify(&[NotifyState::Ready]);
+        let outcome = forward(&mut signals, &orders, end).await;
         server.abort();
-        match outcome {
-            Ok(Ok(())) => Ok(Exit::Ok),
-            Ok(Err(stopped)) => Err(Failure::new(
-                Exit::Fault,
-                anyhow::Error::new(stopped).context("the daemon ends, since it carries no packets any more"),
-            )),
-            Err(_gone) => Err(Failure::says(Exit::Fault, "the agent's thread ended; this is a fault of sluice")),
+        outcome
+    }
+
+    /// Starts the worker and attaches the ports.
+    fn attach(&self, desired: Desired, entropy: u64, orders: &Sender<Order>) -> Result<(Agent, Api), Failure> {
+        let plane = runtime::start(&desired, entropy).map_err(refused)?;
+        // Before the devices are listed for the first time, so that no change is missed.
+        links::watch(orders.clone(), Order::Devices)
+            .map_err(|error| refused(anyhow::Error::new(error).context("can not watch the network devices")))?;
+        let config = self.config.clone();
+        let load = Box::new(move |now: Option<&Desired>| Desired::load(&config, now, Seed::new(entropy)));
+        match Agent::start(Arc::clone(&plane), Box::new(links::list), load, desired) {
+            Ok(agent) => {
+                let view = agent.shown();
+                Ok((agent, Api { view, plane }))
+            }
+            Err(Unchanged::Stopped(stopped)) => Err(Failure::new(Exit::Fault, stopped)),
+            Err(why) => Err(refused(why)),
+        }
+    }
+}
+
+/// Hands signals to the agent until it has ended; says how.
+async fn forward(
+    signals: &mut Signals,
+    orders: &Sender<Order>,
+    mut end: oneshot::Receiver<Result<(), Stopped>>,
+) -> Result<Exit, Failure> {
+    loop {
+        tokio::select! {
+            outcome = &mut end => return match outcome {
+                Ok(Ok(())) => Ok(Exit::Ok),
+                Ok(Err(stopped)) => Err(Failure::new(
+                    Exit::Fault,
+                    anyhow::Error::new(stopped).context("the daemon ends, since it carries no packets any more"),
+                )),
+                Err(_gone) => Err(Failure::says(Exit::Fault, "the agent's thread ended; this is a fault of sluice")),
+            },
+            order = signals.next() => {
+                if matches!(order, Order::Stop) {
+                    info!("stopping");
+                    orders::notify(&[NotifyState::Stopping]);
+                }
+                // An agent that is gone has said so by `end`.
+                let _ = orders.send(order);
+            }
         }
     }
 }
@@ -158,58 +155,6 @@ impl Signals {
             _ = self.terminate.recv() => Order::Stop,
             _ = self.interrupt.recv() => Order::Stop,
         }
-    }
-}
-
-/// Does what is ordered, until told to stop or the worker is gone. A panic on the way is told and costs only that order.
-fn obey(mut agent: Agent, inbox: &Receiver<Order>) -> Result<(), Stopped> {
-    loop {
-        let order = match inbox.recv_timeout(HEARTBEAT) {
-            Ok(order) => Some(order),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => Some(Order::Stop),
-        };
-        let is_stop = matches!(order, Some(Order::Stop));
-        let done = catch_unwind(AssertUnwindSafe(|| match order {
-            Some(Order::Reload) => reload(&mut agent),
-            Some(Order::Devices(hint)) => agent.follow(&hint.gone),
-            Some(Order::Stop) => {
-                agent.stop();
-                Ok(())
-            }
-            None => agent.heartbeat(),
-        }));
-        match done {
-            Ok(Ok(())) if is_stop => return Ok(()),
-            Ok(Ok(())) => {}
-            Ok(Err(stopped)) => return Err(stopped),
-            Err(_panic) if is_stop => return Ok(()),
-            Err(_panic) => error!("a fault in the agent, told above; packets go on, and so does the agent"),
-        }
-    }
-}
-
-fn reload(agent: &mut Agent) -> Result<(), Stopped> {
-    match NotifyState::monotonic_usec_now() {
-        Ok(now) => notify(&[NotifyState::Reloading, now]),
-        Err(error) => warn!("can not read the clock for the service manager: {error}"),
-    }
-    let outcome = agent.reload();
-    let status = match &outcome {
-        Ok(generation) => format!("generation {generation} is in force"),
-        Err(why) => format!("reload refused: {}", why.to_string().lines().next().unwrap_or_default()),
-    };
-    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
-    match outcome {
-        Err(Unchanged::Stopped(stopped)) => Err(stopped),
-        _ => Ok(()),
-    }
-}
-
-/// Tells the service manager, where there is one.
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        warn!("can not tell the service manager: {error}");
     }
 }
 

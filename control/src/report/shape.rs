@@ -285,7 +285,12 @@ macro_rules! kinds {
     ($($item:ident = $kind:literal),*) => { $(impl Item for $item { const KIND: &'static str = $kind; })* };
 }
 kinds!(
-    Port = "Ports", Flow = "Flows", Rule = "Tables", Station = "Fdb", Worker = "Workers", Drop = "Drops",
+    Port = "Ports",
+    Flow = "Flows",
+    Rule = "Tables",
+    Station = "Fdb",
+    Worker = "Workers",
+    Drop = "Drops",
     Status = "Status"
 );
 

@@ -55,8 +55,23 @@ fn seconds(ms: u64) -> String {
 
 impl Columns for Port {
     const HEADINGS: &'static [&'static str] = &[
-        "NAME", "DEVICE", "KIND", "NETWORK", "STATE", "MODE", ">QUEUES", ">MTU", ">RX PKTS", ">RX BYTES", ">TX PKTS",
-        ">TX BYTES", ">DROPS", ">RING FULL", ">FILL EMPTY", ">TOO LONG", "WHY",
+        "NAME",
+        "DEVICE",
+        "KIND",
+        "NETWORK",
+        "STATE",
+        "MODE",
+        ">QUEUES",
+        ">MTU",
+        ">RX PKTS",
+        ">RX BYTES",
+        ">TX PKTS",
+        ">TX BYTES",
+        ">DROPS",
+        ">RING FULL",
+        ">FILL EMPTY",
+        ">TOO LONG",
+        "WHY",
     ];
 
     fn row(&self) -> Vec<String> {
@@ -143,15 +158,41 @@ impl Columns for Station {
 
 impl Columns for Worker {
     const HEADINGS: &'static [&'static str] = &[
-        ">GENERATION", ">POLLS", ">BUSY", ">SLEEPS", ">HITS", ">MISSES", ">UNCACHED", ">FLOWS", ">ROOM", ">CHUNKS",
-        ">FREE", ">RX", ">TX", ">DROPPED", ">HELD", "BALANCED",
+        ">GENERATION",
+        ">POLLS",
+        ">BUSY",
+        ">SLEEPS",
+        ">HITS",
+        ">MISSES",
+        ">UNCACHED",
+        ">FLOWS",
+        ">ROOM",
+        ">CHUNKS",
+        ">FREE",
+        ">RX",
+        ">TX",
+        ">DROPPED",
+        ">HELD",
+        "BALANCED",
     ];
 
     fn row(&self) -> Vec<String> {
         let numbers = [
-            self.generation, self.polls, self.busy_polls, self.sleeps, self.hits, self.misses, self.uncached,
-            self.flows, self.flow_capacity, self.chunks, self.chunks_free, self.frames.rx, self.frames.tx,
-            self.frames.dropped, self.frames.held,
+            self.generation,
+            self.polls,
+            self.busy_polls,
+            self.sleeps,
+            self.hits,
+            self.misses,
+            self.uncached,
+            self.flows,
+            self.flow_capacity,
+            self.chunks,
+            self.chunks_free,
+            self.frames.rx,
+            self.frames.tx,
+            self.frames.dropped,
+            self.frames.held,
         ];
         let mut row: Vec<String> = numbers.iter().map(u64::to_string).collect();
         row.push(if self.frames.balanced { "yes" } else { "NO" }.to_owned());

@@ -235,10 +235,7 @@ fn stations_are_shown_static_and_learned() {
         port: PortId(u16::from(last)),
         age,
     };
-    let list = build::fdb(
-        &names(&desired),
-        &[station(2, 100, Some(Duration::from_secs(9))), station(1, 0, None)],
-    );
+    let list = build::fdb(&names(&desired), &[station(2, 100, Some(Duration::from_secs(9))), station(1, 0, None)]);
     assert_eq!(
         table::render(&list),
         "\

@@ -102,6 +102,13 @@ impl UmemArea {
     pub fn bytes(&self) -> usize {
         self.0.bytes
     }
+
+    /// Whether this is the area of `umem`.
+    #[inline]
+    #[must_use]
+    pub fn is_of(&self, umem: &Umem) -> bool {
+        Arc::ptr_eq(&self.0, &umem.mapping)
+    }
 }
 
 impl fmt::Debug for UmemArea {

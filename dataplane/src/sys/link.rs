@@ -6,7 +6,7 @@ use flow_table::mac::MacAddr;
 use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::{
     RouteNetlinkMessage,
-    link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp},
+    link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, LinkXdp},
 };
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -34,6 +34,8 @@ pub struct LinkFacts {
     pub tx_queues: u32,
     /// Whether it takes VLAN tags off before XDP sees a frame, `None` when the driver does not say.
     pub rx_vlan_offload: Option<bool>,
+    /// One end of a veth pair.
+    pub is_veth: bool,
     /// The id of the XDP program attached to it, by whomever and at whichever hook.
     pub xdp_program: Option<u32>,
 }
@@ -85,6 +87,7 @@ fn read(name: &str, link: &LinkMessage) -> LinkFacts {
         rx_queues: 1,
         tx_queues: 1,
         rx_vlan_offload: ethtool::rx_vlan_offload(name),
+        is_veth: false,
         xdp_program: None,
     };
     for attribute in &link.attributes {
@@ -94,6 +97,7 @@ fn read(name: &str, link: &LinkMessage) -> LinkFacts {
             LinkAttribute::Promiscuity(count) => facts.promiscuity = *count,
             LinkAttribute::NumRxQueues(count) => facts.rx_queues = *count,
             LinkAttribute::NumTxQueues(count) => facts.tx_queues = *count,
+            LinkAttribute::LinkInfo(infos) => facts.is_veth = infos.contains(&LinkInfo::Kind(InfoKind::Veth)),
             LinkAttribute::Xdp(records) => facts.xdp_program = attached(records),
             _ => {}
         }

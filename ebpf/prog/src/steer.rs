@@ -11,8 +11,8 @@ use aya_ebpf::{
     programs::XdpContext,
 };
 use ebpf_layout::steer::{
-    AddressKey, COUNTER_COUNT, DROPPED, MAX_OWNED_ADDRESSES, MAX_OWNED_MACS, MAX_QUEUES, MacKey, Owned, PASSED, TAKE_ALL,
-    TAKE_OWNED, TAKEN, mapped,
+    AddressKey, COUNTER_COUNT, DROPPED, MAX_OWNED_ADDRESSES, MAX_OWNED_MACS, MAX_QUEUES, MacKey, Owned, PASSED,
+    TAKE_ALL, TAKE_OWNED, TAKEN, mapped,
 };
 
 use crate::packet::bytes;
@@ -45,11 +45,8 @@ const ND_TARGET_ADDRESS: usize = 8;
 /// Says where one frame goes.
 #[xdp(frags)]
 pub(crate) fn sluice_steer(ctx: XdpContext) -> u32 {
-    let (ours, fallback) = if mode() == TAKE_ALL {
-        (true, xdp_action::XDP_DROP)
-    } else {
-        (is_owned(&ctx), xdp_action::XDP_PASS)
-    };
+    let (ours, fallback) =
+        if mode() == TAKE_ALL { (true, xdp_action::XDP_DROP) } else { (is_owned(&ctx), xdp_action::XDP_PASS) };
     let action =
         if ours { SOCKETS.redirect(ctx.rx_queue_index(), u64::from(fallback)).unwrap_or(fallback) } else { fallback };
     count(match action {

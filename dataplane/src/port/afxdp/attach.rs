@@ -41,6 +41,9 @@ pub const MIN_RING: u32 = 64;
 /// The largest ring.
 pub const MAX_RING: u32 = 32768;
 
+/// Slots of a ring when nothing else is wanted: a few milliseconds of a full-rate flood in copy mode.
+pub const DEFAULT_RING: u32 = 2048;
+
 /// How to attach a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -56,6 +59,13 @@ pub struct Options {
     pub promiscuous: bool,
     /// How frames are to reach the port.
     pub mode: Mode,
+}
+
+impl Options {
+    /// All queues of a device in its best mode, with rings of [`DEFAULT_RING`] and no promiscuous mode.
+    pub fn new(device: impl Into<String>, steer: Steer) -> Self {
+        Self { device: device.into(), queues: None, ring: DEFAULT_RING, steer, promiscuous: false, mode: Mode::Best }
+    }
 }
 
 /// Which frames of a device are the switch's.
@@ -150,8 +160,8 @@ impl Attachment {
 pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<(AfXdpPort, Attachment), AttachError> {
     let (facts, queues) = check(options)?;
     let mode = match options.steer {
-        Steer::All => steer::TAKE_ALL,
-        Steer::Owned => steer::TAKE_OWNED,
+        Steer::All => &steer::TAKE_ALL,
+        Steer::Owned => &steer::TAKE_OWNED,
     };
     let steering = Steering::load(mode).map_err(|error| program_refused(&options.device, error))?;
     let mut work = Work { options, area, facts, queues, steering, notes: Vec::new() };
@@ -164,13 +174,8 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
     };
     let epoll = watch(&sockets).map_err(|error| work.kernel("watching several queues", error.into()))?;
     let Work { steering, mut notes, .. } = work;
-    if facts.rx_vlan_offload == Some(true) {
-        notes.push(format!(
-            "{0} may take VLAN tags off received frames before the switch sees them: ethtool -K {0} rxvlan off",
-            options.device
-        ));
-    }
-    let port = AfXdpPort { sockets, first: 0, epoll, borrower, mode, quota: options.ring };
+    notes.extend(vlan_note(&options.device, &facts));
+    let port = AfXdpPort { sockets, first: 0, epoll, area: area.clone(), borrower, mode, quota: options.ring };
     let device = options.device.clone();
     Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
 }
@@ -196,6 +201,24 @@ fn check(options: &Options) -> Result<(LinkFacts, u16), AttachError> {
         }
         (Ok(count), _) if has <= steer::MAX_QUEUES => Ok((facts, count)),
         _ => Err(AttachError::TooManyQueues { device: device.clone(), has }),
+    }
+}
+
+/// Who takes VLAN tags off frames before the steering program runs, and how to stop it.
+fn vlan_note(device: &str, facts: &LinkFacts) -> Option<String> {
+    if facts.is_veth {
+        // Measured: what the peer's kernel tags, it tags beside the frame, and the tag is gone at XDP; only the peer's own
+        // setting puts it in the frame.
+        Some(format!(
+            "{device} is a veth: VLAN tags that its peer's kernel puts on frames are lost unless the peer has txvlan off \
+             (ethtool -K PEER txvlan off)"
+        ))
+    } else if facts.rx_vlan_offload == Some(true) {
+        Some(format!(
+            "{device} may take VLAN tags off received frames before the switch sees them: ethtool -K {device} rxvlan off"
+        ))
+    } else {
+        None
     }
 }
 
@@ -296,7 +319,7 @@ impl Work<'_> {
                 refuse_foreign(device, &facts_of(device)?)?;
                 Ok(made)
             }
-            Err(Some(libc::EPERM | libc::EACCES)) => Err(privilege(device, "attach the steering program")),
+            Err(Some(libc::EPERM | libc::EACCES)) => Err(privilege(device, "attaching the steering program")),
             Err(Some(libc::ENODEV)) => Err(AttachError::NoSuchDevice { device: device.clone() }),
             _ => Ok(made),
         }
@@ -305,7 +328,7 @@ impl Work<'_> {
     fn explain(&self, (queue, step, errno): (u16, Step, Errno)) -> AttachError {
         let device = self.options.device.clone();
         match (step, errno) {
-            (Step::Create, Errno::PERM | Errno::ACCESS) => privilege(&device, "open an AF_XDP socket"),
+            (Step::Create, Errno::PERM | Errno::ACCESS) => privilege(&device, "opening an AF_XDP socket"),
             (Step::Register, Errno::NOBUFS | Errno::PERM | Errno::NOMEM) => {
                 let area = u64::try_from(self.area.bytes()).unwrap_or(u64::MAX);
                 let limit = limits::locked_memory_bytes();
@@ -329,7 +352,12 @@ impl Work<'_> {
     }
 
     fn note(&mut self, what: &str, error: &io::Error) {
-        self.notes.push(format!("{} has no {what}: {error}", self.options.device));
+        let why = if error.raw_os_error() == Some(libc::ENOSPC) && self.facts.is_veth {
+            "its peer has more transmit queues than it has receive queues".to_owned()
+        } else {
+            error.to_string()
+        };
+        self.notes.push(format!("{} has no {what}: {why}", self.options.device));
     }
 
     fn kernel(&self, what: &'static str, error: io::Error) -> AttachError {

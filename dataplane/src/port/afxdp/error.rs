@@ -26,7 +26,7 @@ pub enum AttachError {
         device: String,
     },
     /// The process may not do this.
-    #[error("no privilege to {what} on {device}: the process lacks {missing}")]
+    #[error("no privilege for {what} on {device}: the process lacks {missing}")]
     Privilege {
         /// The device's name.
         device: String,
@@ -155,7 +155,7 @@ pub(super) fn privilege(device: &str, what: &'static str) -> AttachError {
 /// Translates an error of the loader.
 pub(super) fn program_refused(device: &str, error: EbpfError) -> AttachError {
     if was_denied(&error) {
-        return privilege(device, "load the steering program");
+        return privilege(device, "loading the steering program");
     }
     let reason = match &error {
         EbpfError::ProgramError(ProgramError::LoadError { verifier_log, io_error }) => {

@@ -1,6 +1,6 @@
 //! The AF_XDP port: frames of a device straight into the worker's UMEM, one socket a receive queue.
 //!
-//! [`attach`] runs on the control thread and makes two halves. The [`AfXdpPort`] is the worker's: it works the rings and needs
+//! [`attach()`] runs on the control thread and makes two halves. The [`AfXdpPort`] is the worker's: it works the rings and needs
 //! no privilege. The [`Attachment`] stays in control: it holds the XDP program on the device, which ends with it. Drop the
 //! attachment first, then close the port: frames stop coming before the sockets go.
 //!
@@ -17,14 +17,14 @@ use std::{
     time::Duration,
 };
 
-pub use attach::{Attachment, MAX_MTU, MAX_RING, MIN_RING, Mode, Options, Steer, attach};
+pub use attach::{Attachment, DEFAULT_RING, MAX_MTU, MAX_RING, MIN_RING, Mode, Options, Steer, attach};
 pub use error::AttachError;
 pub use steering::{OwnedError, SteeringCounters};
 
 use self::socket::Socket;
 use super::{
     BelowCounters, Port, PortMode, PortStatus,
-    umem::{Borrower, Frame, Umem},
+    umem::{Borrower, Frame, Umem, UmemArea},
 };
 use crate::sys;
 
@@ -32,6 +32,8 @@ use crate::sys;
 const DEVICE_TEARDOWN: Duration = Duration::from_millis(100);
 
 /// The worker's half of an AF_XDP port.
+///
+/// It moves frames only between its device and the UMEM it was attached with; called with another one it does nothing.
 #[derive(Debug)]
 pub struct AfXdpPort {
     /// The first one sends; never empty.
@@ -40,6 +42,8 @@ pub struct AfXdpPort {
     first: usize,
     /// Wakes when any of several sockets does.
     epoll: Option<OwnedFd>,
+    /// The memory the sockets are registered with.
+    area: UmemArea,
     borrower: Borrower,
     mode: PortMode,
     quota: u32,
@@ -47,6 +51,10 @@ pub struct AfXdpPort {
 
 impl Port for AfXdpPort {
     fn rx(&mut self, umem: &mut Umem, into: &mut Vec<Frame>, room: usize) {
+        if !self.area.is_of(umem) {
+            // Chunks of another UMEM would name memory of this one that is not lent.
+            return;
+        }
         let limit = into.len().saturating_add(room);
         let first = if self.first < self.sockets.len() { self.first } else { 0 };
         self.first = first + 1;
@@ -58,7 +66,9 @@ impl Port for AfXdpPort {
     }
 
     fn tx(&mut self, umem: &mut Umem, queue: &mut Vec<Frame>) {
-        if let Some(socket) = self.sockets.first_mut() {
+        if let Some(socket) = self.sockets.first_mut()
+            && self.area.is_of(umem)
+        {
             socket.tx(umem, queue, self.borrower);
         }
     }

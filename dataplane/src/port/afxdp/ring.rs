@@ -73,6 +73,9 @@ unsafe impl<T: Copy + Send> Send for Ring<T> {}
 impl<T: Copy> Ring<T> {
     /// Maps the ring of `size` slots (a power of two) at the socket's `page_offset`.
     fn new(socket: BorrowedFd<'_>, page_offset: u64, offsets: XdpRingOffset, size: u32) -> io::Result<Self> {
+        if !size.is_power_of_two() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let slots = idx(u64::from(size));
         let bytes = idx(offsets.desc) + slots * size_of::<T>();
         let mapping = Mapping::new(socket, bytes, page_offset)?;
@@ -277,6 +280,7 @@ pub(super) mod tests {
         assert!(Producer::<u64>::new(file.as_fd(), 0, outside, 4).is_err());
         let askew = XdpRingOffset { consumer: 65, ..OFFSETS };
         assert!(Consumer::<u64>::new(file.as_fd(), 0, askew, 4).is_err());
+        assert!(Consumer::<u64>::new(file.as_fd(), 0, OFFSETS, 3).is_err(), "no power of two");
     }
 
     #[test]

@@ -80,6 +80,7 @@ pub(super) struct Socket {
     completion: Consumer<u64>,
     fd: OwnedFd,
     ring: u32,
+    copying: Copying,
     /// Chunks of this socket in the fill and RX rings, or on their way between.
     receiving: u32,
     /// Frames of this socket in the TX and completion rings, or on their way between.
@@ -96,13 +97,13 @@ impl Socket {
         let fd = socket_with(AddressFamily::XDP, SocketType::RAW, SocketFlags::CLOEXEC, None)
             .map_err(failed(Step::Create))?;
         set_xdp_umem_reg(&fd, registration(area)).map_err(failed(Step::Register))?;
-        let socket = Self::map_rings(fd, place)
+        let socket = Self::map_rings(fd, place, copying)
             .map_err(|error| (Step::Rings, Errno::from_io_error(&error).unwrap_or(Errno::NOMEM)))?;
-        socket.bind(place, copying).map_err(failed(Step::Bind))?;
+        socket.bind(place).map_err(failed(Step::Bind))?;
         Ok(socket)
     }
 
-    fn map_rings(fd: OwnedFd, place: Place) -> io::Result<Self> {
+    fn map_rings(fd: OwnedFd, place: Place, copying: Copying) -> io::Result<Self> {
         let Place { ring, direction, .. } = place;
         set_xdp_umem_fill_ring_size(&fd, ring)?;
         set_xdp_umem_completion_ring_size(&fd, ring)?;
@@ -125,6 +126,7 @@ impl Socket {
             completion: Consumer::new(at, XDP_UMEM_PGOFF_COMPLETION_RING, offsets.cr, ring)?,
             fd,
             ring,
+            copying,
             receiving: 0,
             sending: 0,
             stalled: false,
@@ -132,8 +134,8 @@ impl Socket {
         })
     }
 
-    fn bind(&self, place: Place, copying: Copying) -> Result<(), Errno> {
-        let mode = match copying {
+    fn bind(&self, place: Place) -> Result<(), Errno> {
+        let mode = match self.copying {
             Copying::ByDevice => SocketAddrXdpFlags::XDP_ZEROCOPY,
             Copying::ByKernel => SocketAddrXdpFlags::XDP_COPY,
         };
@@ -258,9 +260,14 @@ impl Socket {
     pub(super) fn below(&self) -> BelowCounters {
         let mut counters = BelowCounters { bad_descriptors: self.bad_descriptors, ..BelowCounters::default() };
         if let Ok(kernel) = xdp_statistics(&self.fd) {
-            counters.rx_dropped = kernel.rx_dropped;
+            let starved = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+            // A kernel that copies counts a frame for which no chunk was there under both.
+            counters.rx_dropped = match self.copying {
+                Copying::ByKernel => kernel.rx_dropped.saturating_sub(starved),
+                Copying::ByDevice => kernel.rx_dropped,
+            };
             counters.rx_ring_full = kernel.rx_ring_full.unwrap_or(0);
-            counters.rx_fill_ring_empty = kernel.rx_fill_ring_empty_descs.unwrap_or(0);
+            counters.rx_fill_ring_empty = starved;
             counters.rx_invalid = kernel.rx_invalid_descs;
             counters.tx_invalid = kernel.tx_invalid_descs;
         }
@@ -309,6 +316,7 @@ mod tests {
             completion,
             fd,
             ring,
+            copying: Copying::ByKernel,
             receiving: 0,
             sending: 0,
             stalled: false,

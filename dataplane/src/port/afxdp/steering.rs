@@ -1,6 +1,7 @@
 //! The steering program of one device, loaded: its sockets, its owned addresses and its counters.
 
 use std::{
+    cell::RefCell,
     collections::BTreeSet,
     fmt,
     net::IpAddr,
@@ -17,6 +18,16 @@ use flow_table::mac::MacAddr;
 
 /// The committed object, see `ebpf/build`.
 static OBJECT: &[u8] = include_bytes_aligned!("../../../../ebpf/sluice.bpf.o");
+
+thread_local! {
+    /// Made once a thread: making a loader reads the type information of the whole kernel, some 60 ms, which this program has
+    /// no use for.
+    static LOADER: RefCell<EbpfLoader<'static>> = RefCell::new({
+        let mut loader = EbpfLoader::new();
+        loader.btf(None);
+        loader
+    });
+}
 
 /// What the steering program counted since the device was attached, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -58,8 +69,8 @@ pub(super) struct Steering {
 
 impl Steering {
     /// Loads the program for `mode`, one of `ebpf_layout::steer`'s.
-    pub(super) fn load(mode: u32) -> Result<Self, EbpfError> {
-        let mut ebpf = EbpfLoader::new().override_global(steer::MODE, &mode, true).load(OBJECT)?;
+    pub(super) fn load(mode: &'static u32) -> Result<Self, EbpfError> {
+        let mut ebpf = LOADER.with_borrow_mut(|loader| loader.override_global(steer::MODE, mode, true).load(OBJECT))?;
         program_of(&mut ebpf)?.load()?;
         let macs = OwnedSet::new(take(&mut ebpf, steer::OWNED_MACS)?, "MAC addresses", steer::MAX_OWNED_MACS)?;
         let addresses =
