@@ -2,7 +2,10 @@
 //! frame is accounted for.
 #![no_main]
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use dataplane::{
     port::{
@@ -69,10 +72,13 @@ impl Rig {
     }
 }
 
-fn pipelines() -> Vec<Arc<Pipeline>> {
-    let mut ids = config::Ids::default();
-    let model = |text: &str| config::load(text, "policy").unwrap();
-    POLICIES.iter().map(|text| Arc::new(Pipeline::new(&model(text).policy(&mut ids), Seed::new(1)))).collect()
+fn pipelines() -> &'static [Arc<Pipeline>] {
+    static COMPILED: OnceLock<Vec<Arc<Pipeline>>> = OnceLock::new();
+    COMPILED.get_or_init(|| {
+        let mut ids = config::Ids::default();
+        let model = |text: &str| config::load(text, "policy").unwrap_or_else(|errors| panic!("{errors}"));
+        POLICIES.iter().map(|text| Arc::new(Pipeline::new(&model(text).policy(&mut ids), Seed::new(1)))).collect()
+    })
 }
 
 // Records of two bytes: what to do, and a number. The low values of the first one choose a port for a frame, of as many
