@@ -115,7 +115,11 @@ static PORT: Object = Object {
                 Word(&["on", "off"]),
                 "on (the default): it sends only with its mac and addresses",
             ),
-            Key::optional("queues", Integer { min: 1, max: 64 }, "queues of the device that are served; 1 by default"),
+            Key::optional(
+                "queues",
+                Integer { min: 1, max: 64 },
+                "queues of the device, all of which are served; by default as many as it has",
+            ),
             Key::optional("mtu", Integer { min: 68, max: 9216 }, "largest IP packet in bytes; by default the device's"),
         ],
     )

@@ -136,8 +136,8 @@ pub struct Port {
     pub groups: Vec<At<String>>,
     /// True when it may send only with its `mac` and `addresses`, where it has any.
     pub security: bool,
-    /// Queues of the device that are served.
-    pub queues: u16,
+    /// Queues the device must have, all of which are served; as many as it has when `None`.
+    pub queues: Option<u16>,
     /// Largest IP packet in bytes; the device's own when `None`. Whether it fits the device is seen at attach.
     pub mtu: Option<At<u16>>,
 }

@@ -23,22 +23,6 @@ const FOLDER: &str = "/run/netns";
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Whether this process may make namespaces. Without root, tests that need them say so and pass, except in CI.
-#[must_use]
-pub fn permitted() -> bool {
-    if rustix::process::geteuid().is_root() {
-        return true;
-    }
-    assert!(std::env::var_os("CI").is_none(), "these tests need root in CI");
-    eprintln_skipped();
-    false
-}
-
-#[expect(clippy::print_stderr, reason = "says why a test did nothing")]
-fn eprintln_skipped() {
-    eprintln!("skipped: needs root for network namespaces");
-}
-
 /// A network namespace, deleted when dropped, with IPv6 off so that devices send nothing of their own.
 #[derive(Debug)]
 pub struct Netns {
@@ -49,6 +33,7 @@ impl Netns {
     /// Makes one with a name of its own and its loopback up. Removes those that killed test processes have left.
     #[must_use]
     pub fn new() -> Self {
+        assert!(rustix::process::geteuid().is_root(), "this test makes network namespaces: run it as root");
         remove_abandoned();
         let name = format!("{PREFIX}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         succeed(Command::new("ip").args(["netns", "add", &name]));

@@ -11,7 +11,7 @@ use dataplane::port::{
 use flow_table::mac::MacAddr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tests::{
-    netns::{Netns, permitted},
+    netns::Netns,
     netns_packet::{PacketSocket, frame},
     netns_port::{TestPort, options},
     wait::{repeat_for, timed, wait_until},
@@ -71,23 +71,16 @@ fn every_size_passes_both_ways(mode: Mode, expected: PortMode) {
 
 #[test]
 fn frames_of_every_size_up_to_the_mtu_limit_pass_unchanged_both_ways() {
-    if permitted() {
-        every_size_passes_both_ways(Mode::Best, PortMode::Copy);
-    }
+    every_size_passes_both_ways(Mode::Best, PortMode::Copy);
 }
 
 #[test]
 fn frames_of_every_size_pass_unchanged_in_generic_mode_too() {
-    if permitted() {
-        every_size_passes_both_ways(Mode::Generic, PortMode::Generic);
-    }
+    every_size_passes_both_ways(Mode::Generic, PortMode::Generic);
 }
 
 #[test]
 fn a_tagged_frame_of_the_full_chunk_passes_both_ways() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(MAX_MTU);
     let mut port = world.attach(&options("port0"), 512);
     let untagged = frame(A, B, MAX_FRAME_BYTES - 4, 1);
@@ -102,9 +95,6 @@ fn a_tagged_frame_of_the_full_chunk_passes_both_ways() {
 
 #[test]
 fn a_frame_longer_than_a_chunk_is_dropped_and_counted() {
-    if !permitted() {
-        return;
-    }
     for mode in [Mode::Copy, Mode::Generic] {
         let world = World::new(MAX_MTU);
         let mut port = world.attach(&Options { mode, ..options("port0") }, 512);
@@ -125,9 +115,6 @@ fn a_frame_longer_than_a_chunk_is_dropped_and_counted() {
 
 #[test]
 fn receiving_resumes_after_a_second_without_polling_under_a_flood() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&options("port0"), 1024);
     let flood = frame(A, B, 60, 9);
@@ -150,9 +137,6 @@ fn receiving_resumes_after_a_second_without_polling_under_a_flood() {
 
 #[test]
 fn every_receive_queue_is_served_and_a_wrong_number_is_refused() {
-    if !permitted() {
-        return;
-    }
     let world = World::with_queues(1500, 4);
     for asked in [1, 3, 5, 999] {
         let refused = TestPort::attach(&world.switch, &Options { queues: Some(asked), ..options("port0") }, 256);
@@ -192,9 +176,6 @@ fn udp(source_port: u8) -> Vec<u8> {
 
 #[test]
 fn with_owned_steering_the_host_keeps_every_frame_that_is_not_ours() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&Options { steer: Steer::Owned, ..options("port0") }, 512);
     let host = PacketSocket::open(&world.switch, "port0");
@@ -217,9 +198,6 @@ fn with_owned_steering_the_host_keeps_every_frame_that_is_not_ours() {
 
 #[test]
 fn a_port_that_takes_all_leaks_nothing_to_the_host_when_its_sockets_are_gone() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let host = PacketSocket::open(&world.switch, "port0");
     let TestPort { port, attachment, .. } = world.attach(&options("port0"), 512);
@@ -231,9 +209,6 @@ fn a_port_that_takes_all_leaks_nothing_to_the_host_when_its_sockets_are_gone() {
 
 #[test]
 fn every_chunk_is_accounted_for_after_mixed_traffic_and_after_closing() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&options("port0"), 512);
     for round in 0..200 {
@@ -260,9 +235,6 @@ fn every_chunk_is_accounted_for_after_mixed_traffic_and_after_closing() {
 
 #[test]
 fn an_empty_frame_is_counted_and_never_given_to_the_kernel() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&options("port0"), 512);
     assert!(port.send_all(&[Vec::new(), frame(A, B, 60, 1)]));
@@ -273,9 +245,6 @@ fn an_empty_frame_is_counted_and_never_given_to_the_kernel() {
 
 #[test]
 fn a_device_that_is_down_does_not_keep_the_port_busy() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&options("port0"), 512);
     world.switch.ip("link set port0 down");
@@ -293,9 +262,6 @@ fn a_device_that_is_down_does_not_keep_the_port_busy() {
 
 #[test]
 fn a_device_that_is_deleted_ends_the_port_quietly_and_one_of_the_same_name_is_attached_anew() {
-    if !permitted() {
-        return;
-    }
     let (switch, tenant) = (Netns::new(), Netns::new());
     let mut last_index = 0;
     for round in 0..10 {
@@ -327,9 +293,6 @@ fn a_device_that_is_deleted_ends_the_port_quietly_and_one_of_the_same_name_is_at
 
 #[test]
 fn a_device_moved_to_another_namespace_or_renamed_is_no_longer_in_place() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let port = world.attach(&options("port0"), 512);
     let attachment = port.attachment.as_ref().unwrap();
@@ -347,9 +310,6 @@ fn a_device_moved_to_another_namespace_or_renamed_is_no_longer_in_place() {
 
 #[test]
 fn where_the_driver_refuses_native_xdp_generic_serves_and_the_reason_is_told() {
-    if !permitted() {
-        return;
-    }
     let (switch, tenant) = (Netns::new(), Netns::new());
     // A veth takes native XDP only with a receive queue for each transmit queue of its peer.
     switch.ip(&format!(
@@ -370,9 +330,6 @@ fn where_the_driver_refuses_native_xdp_generic_serves_and_the_reason_is_told() {
 
 #[test]
 fn a_port_moves_no_frames_of_a_memory_it_was_not_attached_with() {
-    if !permitted() {
-        return;
-    }
     let world = World::new(1500);
     let mut port = world.attach(&options("port0"), 512);
     let mut other = Umem::new(64).unwrap();

@@ -3,7 +3,7 @@
 
 use std::{
     io::{BufRead, BufReader, Read},
-    num::NonZeroU16,
+    num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
@@ -27,7 +27,7 @@ use rustix::{
     thread::{CapabilitySet, capabilities, set_capabilities},
 };
 use tests::{
-    netns::{Netns, permitted},
+    netns::Netns,
     netns_packet::{PacketSocket, frame},
     netns_port::{TestPort, borrower, options},
     netns_xdp::load_passing,
@@ -56,9 +56,6 @@ fn refused(netns: &Netns, options: &Options) -> (AttachError, String) {
 
 #[test]
 fn a_device_that_does_not_exist_is_named() {
-    if !permitted() {
-        return;
-    }
     let netns = Netns::new();
     for name in ["nosuch0", "", "a-name-of-more-than-15-bytes", "up\0", "../up0", "üp0"] {
         let (error, text) = refused(&netns, &options(name));
@@ -69,9 +66,6 @@ fn a_device_that_does_not_exist_is_named() {
 
 #[test]
 fn a_device_that_is_down_is_refused_with_the_command_that_helps() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     switch.ip("link set port0 down");
     assert_eq!(refused(&switch, &options("port0")).1, "port0 is down: set it up (ip link set port0 up)");
@@ -79,9 +73,6 @@ fn a_device_that_is_down_is_refused_with_the_command_that_helps() {
 
 #[test]
 fn somebody_elses_program_is_refused_by_name_and_left_in_place() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     for hook in [XdpHook::Native, XdpHook::Generic] {
         let program = load_passing("someone_else").unwrap();
@@ -104,9 +95,6 @@ fn somebody_elses_program_is_refused_by_name_and_left_in_place() {
 
 #[test]
 fn an_mtu_whose_frames_do_not_fit_is_refused_with_the_limit() {
-    if !permitted() {
-        return;
-    }
     assert_eq!(MAX_MTU, 3822);
     let (switch, _tenant) = pair(9000);
     assert_eq!(
@@ -121,9 +109,6 @@ fn an_mtu_whose_frames_do_not_fit_is_refused_with_the_limit() {
 
 #[test]
 fn a_ring_that_is_no_allowed_power_of_two_is_refused_with_those_allowed() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     for ring in [0, 2, 32, 63, 3000, 65536, u32::MAX] {
         let (_, text) = refused(&switch, &Options { ring, ..options("port0") });
@@ -146,9 +131,6 @@ fn without(lost: CapabilitySet, options: &Options, chunks: u32) -> AttachError {
 
 #[test]
 fn missing_privilege_is_told_by_the_capabilities_that_are_missing() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     let bpf = CapabilitySet::BPF | CapabilitySet::SYS_ADMIN;
     let (raw, net) = (CapabilitySet::NET_RAW, CapabilitySet::NET_ADMIN);
@@ -168,9 +150,6 @@ fn missing_privilege_is_told_by_the_capabilities_that_are_missing() {
 
 #[test]
 fn frame_memory_over_the_locked_memory_limit_is_told_with_both_numbers() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     // For other tests' threads, which keep CAP_IPC_LOCK, the limit has no meaning.
     let maximum = getrlimit(Resource::Memlock).maximum;
@@ -190,9 +169,6 @@ fn frame_memory_over_the_locked_memory_limit_is_told_with_both_numbers() {
 
 #[test]
 fn a_queue_that_stays_busy_is_named_after_a_bounded_wait() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     let mut holder = TestPort::attach(&switch, &options("port0"), 256).unwrap();
     holder.attachment = None;
@@ -205,20 +181,17 @@ fn a_queue_that_stays_busy_is_named_after_a_bounded_wait() {
 
 #[test]
 fn twenty_quick_cycles_of_attaching_and_closing_all_succeed() {
-    if !permitted() {
-        return;
-    }
     let (switch, tenant) = pair(1500);
     let outside = PacketSocket::open(&tenant, "eth0");
     let mut umem = Umem::new(512).unwrap();
     for cycle in 1..=20 {
         let area = umem.area();
-        let us = Borrower(NonZeroU16::new(cycle).unwrap());
+        let us = Borrower(NonZeroU32::new(cycle).unwrap());
         let (port, attachment) = switch.run(|| attach(&options("port0"), &area, us)).unwrap();
         let mut port = Box::new(port);
         let mut received = Vec::with_capacity(64);
         port.rx(&mut umem, &mut received, 64);
-        outside.send(&frame(A, A, 60, cycle.into())).unwrap();
+        outside.send(&frame(A, A, 60, cycle)).unwrap();
         let came = wait_until(Duration::from_secs(1), || {
             port.rx(&mut umem, &mut received, 64);
             !received.is_empty()
@@ -236,9 +209,6 @@ fn twenty_quick_cycles_of_attaching_and_closing_all_succeed() {
 
 #[test]
 fn promiscuous_mode_lasts_as_long_as_the_attachment() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     let before = facts_of(&switch).promiscuity;
     let mut port = TestPort::attach(&switch, &Options { promiscuous: true, ..options("port0") }, 256).unwrap();
@@ -249,9 +219,6 @@ fn promiscuous_mode_lasts_as_long_as_the_attachment() {
 
 #[test]
 fn more_owned_addresses_than_fit_are_refused_and_nothing_changes() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1500);
     let mut port = TestPort::attach(&switch, &Options { steer: Steer::Owned, ..options("port0") }, 256).unwrap();
     let attachment = port.attachment.as_mut().unwrap();
@@ -266,9 +233,6 @@ fn more_owned_addresses_than_fit_are_refused_and_nothing_changes() {
 
 #[test]
 fn a_device_says_what_it_is() {
-    if !permitted() {
-        return;
-    }
     let (switch, _tenant) = pair(1400);
     switch.ip("link set port0 address 02:00:00:00:00:77");
     let facts = facts_of(&switch);
@@ -298,9 +262,6 @@ fn child_that_holds_a_port() {
 
 #[test]
 fn a_killed_process_leaves_no_program_no_promiscuous_mode_and_no_busy_queue() {
-    if !permitted() {
-        return;
-    }
     let (switch, tenant) = pair(1500);
     let before = facts_of(&switch);
     let mut child = switch.run(|| {

@@ -10,7 +10,6 @@ use aya::{
 };
 use ebpf_layout::steer::{self, AddressKey, MacKey, Owned};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
-use tests::netns::permitted;
 
 static OBJECT: &[u8] = include_bytes_aligned!("../../ebpf/sluice.bpf.o");
 
@@ -98,9 +97,6 @@ fn ipv4(to: MacKey) -> Vec<u8> {
 
 #[test]
 fn with_owned_steering_exactly_the_switchs_frames_are_taken() {
-    if !permitted() {
-        return;
-    }
     let with = |position: usize, change: u8, mut frame: Vec<u8>| {
         frame[position] = change;
         frame
@@ -139,9 +135,6 @@ fn with_owned_steering_exactly_the_switchs_frames_are_taken() {
 
 #[test]
 fn truncated_questions_are_the_hosts_at_every_length() {
-    if !permitted() {
-        return;
-    }
     let mut program = Program::with_socket(steer::TAKE_OWNED);
     for whole in [
         arp(BROADCAST, 1, OUR_V4),
@@ -158,9 +151,6 @@ fn truncated_questions_are_the_hosts_at_every_length() {
 
 #[test]
 fn when_all_is_taken_nothing_ever_passes_to_the_host() {
-    if !permitted() {
-        return;
-    }
     let (mut program, mut without) = (Program::with_socket(steer::TAKE_ALL), Program::load(steer::TAKE_ALL));
     let frames = [ipv4(OURS), ipv4(OTHER), ipv4(BROADCAST), arp(BROADCAST, 1, OTHER_V4), ethernet(OTHER, [0, 0], &[])];
     for frame in &frames {
@@ -172,9 +162,6 @@ fn when_all_is_taken_nothing_ever_passes_to_the_host() {
 
 #[test]
 fn any_other_mode_leaves_the_host_its_frames() {
-    if !permitted() {
-        return;
-    }
     let mut program = Program::with_socket(0);
     assert_eq!((program.run(&ipv4(OTHER)), program.run(&ipv4(OURS))), (PASS, REDIRECT));
 }

@@ -63,7 +63,7 @@ fn port(node: &Node, names: &Names, sink: &mut Sink) -> Option<Port> {
         addresses: addresses(node, kind, sink),
         groups: groups(node, kind, names, sink),
         security: text("security") != Some("off"),
-        queues: integer("queues").map_or(1, |queues| queues.value),
+        queues: integer("queues").map(|queues| queues.value),
         mtu: integer("mtu"),
     })
 }

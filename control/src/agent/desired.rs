@@ -212,7 +212,7 @@ pub(crate) struct Attach {
     /// The device.
     pub(crate) device: String,
     /// Queues to bind.
-    pub(crate) queues: u16,
+    pub(crate) queues: Option<u16>,
     /// Largest IP packet in bytes; the device's where none is given.
     pub(crate) mtu: Option<u16>,
     /// True when the host keeps what is not Sluice's.

@@ -68,8 +68,8 @@ impl Fake {
 impl DataPlane for Fake {
     fn check(&self, port: &PortSpec) -> Result<(), NotAttached> {
         let queues = port.attach.queues;
-        match self.running()?.most_queues {
-            Some(most) if queues > most => {
+        match (self.running()?.most_queues, queues) {
+            (Some(most), Some(queues)) if queues > most => {
                 Err(NotAttached::Refused(format!("device {} has fewer than {queues} queues", port.attach.device)))
             }
             _ => Ok(()),
@@ -89,7 +89,7 @@ impl DataPlane for Fake {
             port.name
         );
         told.attached.insert(port.id, port.clone());
-        Ok(Attached { mode: PortMode::Copy, queues: port.attach.queues, mtu: 1500, notes: Vec::new() })
+        Ok(Attached { mode: PortMode::Copy, queues: port.attach.queues.unwrap_or(1), mtu: 1500, notes: Vec::new() })
     }
 
     fn own(&self, port: PortId, owned: &Owned) -> Result<(), NotAttached> {
@@ -122,7 +122,11 @@ impl DataPlane for Fake {
         report.worker.generation = told.generation;
         for port in told.attached.values() {
             if !report.ports.iter().any(|counted| counted.id == port.id) {
-                let status = PortStatus { mode: PortMode::Copy, queues: port.attach.queues, ..PortStatus::default() };
+                let status = PortStatus {
+                    mode: PortMode::Copy,
+                    queues: port.attach.queues.unwrap_or(1),
+                    ..PortStatus::default()
+                };
                 report.ports.push(PortReport {
                     id: port.id,
                     status: Some(status),
@@ -157,7 +161,7 @@ pub(crate) fn port(id: u16, name: &str, device: &str) -> PortSpec {
         name: name.to_owned(),
         kind: PortKind::Workload,
         network: Some("blue".to_owned()),
-        attach: Attach { device: device.to_owned(), queues: 1, mtu: None, shared: false },
+        attach: Attach { device: device.to_owned(), queues: None, mtu: None, shared: false },
         owned: Owned::default(),
     }
 }

@@ -84,7 +84,7 @@ impl AfXdp {
         };
         let options = Options {
             device: port.attach.device.clone(),
-            queues: queues(port),
+            queues: port.attach.queues,
             ring: self.ring,
             steer: if port.attach.shared { Steer::Owned } else { Steer::All },
             promiscuous: true,
@@ -107,11 +107,6 @@ impl AfXdp {
             Err(refused) => Err(NotAttached::Refused(refused.to_string())),
         }
     }
-}
-
-/// One queue is what a port asks for that names no number: it takes what its device has.
-fn queues(port: &PortSpec) -> Option<u16> {
-    Some(port.attach.queues).filter(|queues| *queues > 1)
 }
 
 /// The MTU that frames must fit, of a device that has `device`.
@@ -160,7 +155,7 @@ impl DataPlane for AfXdp {
         if facts.mtu > afxdp::MAX_MTU {
             return Err(AttachError::Mtu { device: device.clone(), mtu: facts.mtu }.into());
         }
-        match queues(port) {
+        match port.attach.queues {
             Some(asked) if u32::from(asked) != facts.rx_queues => {
                 Err(AttachError::Queues { device: device.clone(), asked, has: facts.rx_queues }.into())
             }

@@ -170,7 +170,7 @@ fn a_number_of_queues_the_device_has_not_is_refused_before_the_port_is_touched()
     world.plane.told().most_queues = Some(4);
     world.plane.calls();
     let mut wide = two();
-    wide[0].attach.queues = 64;
+    wide[0].attach.queues = Some(64);
     world.write("hash-2", wide);
     for _ in 0..2 {
         assert_eq!(agent.reload().unwrap_err().to_string(), "port a: device veth-a has fewer than 64 queues");
