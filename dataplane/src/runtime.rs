@@ -4,7 +4,7 @@
 //! ever shared; they are rare, and may allocate.
 
 use std::{
-    num::NonZeroU16,
+    num::NonZeroU32,
     os::fd::{AsFd, OwnedFd},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
@@ -106,7 +106,7 @@ pub struct Runtime {
     wake: Arc<OwnedFd>,
     thread: JoinHandle<()>,
     area: UmemArea,
-    borrowers: u16,
+    borrowers: u32,
 }
 
 enum Command {
@@ -170,10 +170,10 @@ impl Runtime {
         self.area.clone()
     }
 
-    /// A name for a port's sockets, used by no other port that is attached. Comes round again after 65,535.
+    /// A name for a port's sockets, used by no other port that is attached. Comes round again after 2³² - 1.
     pub fn next_borrower(&mut self) -> Borrower {
         self.borrowers = self.borrowers.wrapping_add(1).max(1);
-        Borrower(NonZeroU16::new(self.borrowers).unwrap_or(NonZeroU16::MIN))
+        Borrower(NonZeroU32::new(self.borrowers).unwrap_or(NonZeroU32::MIN))
     }
 
     /// Attaches a port.

@@ -286,6 +286,7 @@ impl Worker {
         let port = self.ports.detach(id, self.umem.chunks())?;
         self.state.fdb.forget(|_, _, station| station.port == id);
         self.state.invalidate(id);
+        self.ports.forget_unknown(&self.policy);
         Some(port)
     }
 

@@ -1,5 +1,9 @@
 //! What a packet must satisfy for a rule to apply to it.
 
+mod any_of;
+
+pub use any_of::AnyOf;
+
 use crate::field::{Field, Headers, Place, WORDS, Words};
 
 /// One alternative for a field's value.
@@ -63,15 +67,6 @@ impl Term {
     }
 }
 
-/// A field that must satisfy one of several terms, or a term that one mask can not express.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct AnyOf {
-    /// The field.
-    pub field: Field,
-    /// The alternatives; one must hold.
-    pub terms: Box<[Term]>,
-}
-
 /// A conjunction of conditions on a packet.
 ///
 /// Conditions on one value and mask in the key are folded into words, so that a classifier can compare all of them at
@@ -107,11 +102,11 @@ impl Match {
         if field.is_l4() {
             self = self.with_masked(Field::IpFragment, 0, 2);
         }
-        let terms: Box<[Term]> = terms.into_iter().collect();
+        let terms: Vec<Term> = terms.into_iter().collect();
         match (field.place(), &*terms) {
-            (Place::Packet, _) => self.packet.push(AnyOf { field, terms }),
+            (Place::Packet, _) => self.packet.push(AnyOf::new(field, &terms)),
             (_, &[Term::Masked { value, mask }]) => return self.with_masked(field, value, mask),
-            _ => self.any_of.push(AnyOf { field, terms }),
+            _ => self.any_of.push(AnyOf::new(field, &terms)),
         }
         self
     }
@@ -128,7 +123,7 @@ impl Match {
             // Already demanded.
         } else if held & mask != 0 {
             // Already conditioned: keep both conditions rather than replacing one.
-            self.any_of.push(AnyOf { field, terms: Box::new([Term::Masked { value, mask }]) });
+            self.any_of.push(AnyOf::new(field, &[Term::Masked { value, mask }]));
         } else {
             field.write(&mut self.value, value, mask);
             field.write(&mut self.mask, u128::MAX, mask);
@@ -172,18 +167,13 @@ impl Match {
     #[inline]
     #[must_use]
     pub fn alternatives_hold(&self, words: &Words) -> bool {
-        self.any_of.iter().all(|any| {
-            let value = any.field.read(words);
-            any.terms.iter().any(|term| term.contains(value))
-        })
+        self.any_of.iter().all(|any| any.contains(any.field().read(words)))
     }
 
     /// True when every condition on fields outside the key holds. A packet without the field does not satisfy it.
     #[must_use]
     pub fn packet_tests_hold(&self, headers: &Headers) -> bool {
-        self.packet
-            .iter()
-            .all(|any| headers.get(any.field).is_some_and(|value| any.terms.iter().any(|term| term.contains(value))))
+        self.packet.iter().all(|any| headers.get(any.field()).is_some_and(|value| any.contains(value)))
     }
 
     /// True when the packet satisfies the match.
@@ -194,7 +184,7 @@ impl Match {
 
     /// True when some packet may satisfy both matches.
     ///
-    /// Never says no where one does. Compared field by field: O(conditions²), alternatives O(terms²).
+    /// Never says no where one does. Compared field by field: O(conditions²), alternatives O(terms).
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let folded = self.value.iter().zip(&self.mask).zip(other.value.iter().zip(&other.mask));
@@ -202,21 +192,19 @@ impl Match {
         agree
             && self.any_of.iter().all(|any| other.admits(any))
             && other.any_of.iter().all(|any| self.admits(any))
-            && self.packet.iter().all(|any| {
-                other.packet.iter().filter(|o| o.field == any.field).all(|o| terms_overlap(&any.terms, &o.terms))
-            })
+            && self
+                .packet
+                .iter()
+                .all(|any| other.packet.iter().filter(|o| o.field() == any.field()).all(|o| any.overlaps(o)))
     }
 
     /// True when nothing here rules out every alternative of `any`.
     fn admits(&self, any: &AnyOf) -> bool {
-        let folded = Term::Masked { value: any.field.read(&self.value), mask: any.field.read(&self.mask) };
-        terms_overlap(&any.terms, &[folded])
-            && self.any_of.iter().filter(|o| o.field == any.field).all(|o| terms_overlap(&any.terms, &o.terms))
+        let field = any.field();
+        let folded = Term::Masked { value: field.read(&self.value), mask: field.read(&self.mask) };
+        any.overlaps_term(folded)
+            && self.any_of.iter().filter(|other| other.field() == field).all(|other| any.overlaps(other))
     }
-}
-
-fn terms_overlap(ours: &[Term], theirs: &[Term]) -> bool {
-    ours.iter().any(|a| theirs.iter().any(|b| a.overlaps(*b)))
 }
 
 #[cfg(test)]

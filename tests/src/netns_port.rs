@@ -5,7 +5,7 @@
     reason = "a test whose world can not be made must fail at once"
 )]
 
-use std::{num::NonZeroU16, time::Duration};
+use std::{num::NonZeroU32, time::Duration};
 
 use dataplane::port::{
     BURST, Port, PortStatus,
@@ -24,7 +24,7 @@ pub fn options(device: &str) -> Options {
 /// The name ports of tests lend chunks to.
 #[must_use]
 pub const fn borrower() -> Borrower {
-    Borrower(NonZeroU16::MIN)
+    Borrower(NonZeroU32::MIN)
 }
 
 /// A port, its memory and its attachment.

@@ -2,8 +2,8 @@
 #![cfg(test)]
 
 use std::{
-    io::{BufRead, BufReader, Read},
-    num::NonZeroU16,
+    io::{BufRead, BufReader},
+    num::NonZeroU32,
     os::fd::{AsFd, AsRawFd},
     os::unix::process::ExitStatusExt,
     process::{Command, Stdio},
@@ -35,7 +35,6 @@ use tests::{
 };
 
 const A: [u8; 6] = [2, 0, 0, 0, 0, 0xa];
-const DEVICE: &str = "SLUICE_TEST_DEVICE";
 
 /// A namespace with `port0`, and another with its peer `eth0`.
 fn pair(mtu: u32) -> (Netns, Netns) {
@@ -186,12 +185,12 @@ fn twenty_quick_cycles_of_attaching_and_closing_all_succeed() {
     let mut umem = Umem::new(512).unwrap();
     for cycle in 1..=20 {
         let area = umem.area();
-        let us = Borrower(NonZeroU16::new(cycle).unwrap());
+        let us = Borrower(NonZeroU32::new(cycle).unwrap());
         let (port, attachment) = switch.run(|| attach(&options("port0"), &area, us)).unwrap();
         let mut port = Box::new(port);
         let mut received = Vec::with_capacity(64);
         port.rx(&mut umem, &mut received, 64);
-        outside.send(&frame(A, A, 60, cycle.into())).unwrap();
+        outside.send(&frame(A, A, 60, cycle)).unwrap();
         let came = wait_until(Duration::from_secs(1), || {
             port.rx(&mut umem, &mut received, 64);
             !received.is_empty()
@@ -246,28 +245,13 @@ fn a_device_says_what_it_is() {
     assert!(facts.is_veth && notes.contains("port0 is a veth: VLAN tags"), "{notes}");
 }
 
-/// The child of the next test, not a test by itself.
-#[test]
-#[ignore = "run by another test, as a process to be killed"]
-fn child_that_holds_a_port() {
-    let Some(device) = std::env::var_os(DEVICE) else { return };
-    let options = Options { promiscuous: true, ..options(device.to_str().unwrap()) };
-    let mut umem = Umem::new(256).unwrap();
-    let (mut port, attachment) = attach(&options, &umem.area(), borrower()).unwrap();
-    port.rx(&mut umem, &mut Vec::new(), 0);
-    println!("attached {}", attachment.facts().ifindex);
-    // Until killed, or the parent is gone.
-    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-}
-
 #[test]
 fn a_killed_process_leaves_no_program_no_promiscuous_mode_and_no_busy_queue() {
     let (switch, tenant) = pair(1500);
     let before = facts_of(&switch);
     let mut child = switch.run(|| {
-        Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "child_that_holds_a_port"])
-            .env(DEVICE, "port0")
+        Command::new(env!("CARGO_BIN_EXE_hold_port"))
+            .arg("port0")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -35,12 +35,12 @@ struct Candidate {
 impl Candidate {
     fn new(rule: usize, action: usize, matches: Match) -> Self {
         let field = Field::L4Dst;
-        let ends = |term: &Term| match *term {
+        let ends = |term: Term| match term {
             Term::Masked { value, mask } => (value, value | (field.mask() & !mask)),
             Term::Range { low, high } => (low, high),
         };
-        let alternatives = matches.alternatives().iter().filter(|any| any.field == field);
-        let hull = alternatives.flat_map(|any| any.terms.iter().map(ends)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let alternatives = matches.alternatives().iter().filter(|any| any.field() == field);
+        let hull = alternatives.flat_map(|any| any.terms().map(ends)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         Self { rule, action, matches, ports: hull.unwrap_or((0, u128::MAX)) }
     }
 

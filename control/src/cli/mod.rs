@@ -16,6 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::{
     api::socket,
+    demo,
     exit::{Exit, Failure},
 };
 
@@ -45,6 +46,10 @@ enum Command {
     /// Needs no privilege and no daemon. Writes DIR/PORT.pcap for each port and DIR/report.json; the same input gives the
     /// same bytes.
     Replay(replay::Replay),
+    /// Drives real Linux hosts through a switch of its own and shows what it promises.
+    ///
+    /// Needs root. Makes network namespaces, and leaves nothing behind.
+    Demo,
     /// Prints the JSON Schema of the configuration file.
     Schema,
     /// Prints the completions for a shell.
@@ -79,6 +84,7 @@ impl Cli {
             Command::Check(check) => check.run(),
             Command::Get(get) => get.run(),
             Command::Replay(replay) => replay.run(),
+            Command::Demo => demo::run(),
             Command::Schema => meta::schema(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),

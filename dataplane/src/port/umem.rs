@@ -4,7 +4,7 @@
 //! socket's rings). A [`FrameId`] is neither `Copy` nor `Clone`; lending consumes it and only [`Umem::reclaim`] of a chunk
 //! that was lent makes it again. So `free + lent + in flight == chunks`, always.
 
-use std::{fmt, num::NonZeroU16, ptr::NonNull, sync::Arc};
+use std::{fmt, num::NonZeroU32, ptr::NonNull, sync::Arc};
 
 use flow_table::idx;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
@@ -44,7 +44,7 @@ impl Frame {
 
 /// Names the socket a chunk is lent to, within one UMEM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Borrower(pub NonZeroU16);
+pub struct Borrower(pub NonZeroU32);
 
 /// Why a UMEM could not be made.
 #[derive(Debug, Error)]
@@ -378,8 +378,8 @@ impl Umem {
 mod tests {
     use super::*;
 
-    fn borrower(n: u16) -> Borrower {
-        Borrower(NonZeroU16::new(n).unwrap())
+    fn borrower(n: u32) -> Borrower {
+        Borrower(NonZeroU32::new(n).unwrap())
     }
 
     #[test]

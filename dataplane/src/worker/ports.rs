@@ -41,13 +41,18 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Makes a slot for every port of the policy. Ports it no longer has are kept while they are attached.
-    pub(super) fn adopt(&mut self, policy: &Pipeline) {
+    /// Forgets ports that the policy does not have and that are not attached.
+    pub(super) fn forget_unknown(&mut self, policy: &Pipeline) {
         for slot in &mut self.slots {
             if slot.as_ref().is_some_and(|slot| slot.port.is_none() && policy.port(slot.id).is_none()) {
                 *slot = None;
             }
         }
+    }
+
+    /// Makes a slot for every port of the policy. Ports it no longer has are kept while they are attached.
+    pub(super) fn adopt(&mut self, policy: &Pipeline) {
+        self.forget_unknown(policy);
         for port in policy.ports() {
             if self.slots.len() <= port.id.index() {
                 self.slots.resize_with(port.id.index() + 1, || None);

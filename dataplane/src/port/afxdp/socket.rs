@@ -290,12 +290,12 @@ fn registration(area: &UmemArea) -> XdpUmemReg {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU16;
+    use std::num::NonZeroU32;
 
     use super::{super::ring::tests::ends, *};
     use crate::port::BURST;
 
-    const US: Borrower = Borrower(NonZeroU16::MIN);
+    const US: Borrower = Borrower(NonZeroU32::MIN);
 
     /// The kernel's ends of a socket's rings.
     struct Kernel {
