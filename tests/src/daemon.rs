@@ -87,7 +87,7 @@ impl<'n> Daemon<'n> {
         let mut command = match words.next() {
             Some(program) => {
                 let mut command = Command::new(program);
-                command.args(words).arg(program::path());
+                command.args(words).arg(self.program_for_everybody());
                 command
             }
             None => Command::new(program::path()),
@@ -103,6 +103,16 @@ impl<'n> Daemon<'n> {
             .stdout(Stdio::null())
             .stderr(log);
         self.child = Some(self.netns.run(|| command.spawn()).expect("the daemon's process"));
+    }
+
+    /// A copy of the program where also nobody may look.
+    fn program_for_everybody(&self) -> PathBuf {
+        let copy = self.path("sluice");
+        if !copy.exists() {
+            fs::copy(program::path(), &copy).expect("a copy of the program");
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a program for everybody");
+        }
+        copy
     }
 
     /// Waits until it answers.

@@ -9,13 +9,20 @@ use std::{
     fs::File,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use dataplane::sys::link;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::Value;
 
-use crate::{netns::Netns, program::ended};
+use crate::{
+    netns::Netns,
+    netns_packet::{PacketSocket, frame},
+    program::ended,
+    wait::{timed, wait_until},
+};
 
 /// The switch's namespace and those of its workloads. Only one lab of a machine exists at a time, since they need its CPUs.
 #[derive(Debug)]
@@ -77,6 +84,28 @@ impl Lab {
             .map(|tenant| format!("  - {{ name: p{0}, device: p{0}, network: lan }}\n", tenant.number))
             .collect();
         format!("{HEAD}networks: [{{ name: lan }}]\nports:\n{ports}{more}")
+    }
+
+    /// A packet socket on the device of workload `number`.
+    #[must_use]
+    pub fn socket(&self, number: u8) -> PacketSocket {
+        PacketSocket::open(self.tenant(number), "eth0")
+    }
+
+    /// Sends broadcasts from one workload until another receives one, and says how long that took. `None` when none arrives
+    /// `within`.
+    #[must_use]
+    pub fn probe(&self, from: u8, to: u8, within: Duration) -> Option<Duration> {
+        static SEED: AtomicU32 = AtomicU32::new(0);
+        let probe = frame([0xff; 6], mac(from), 60, SEED.fetch_add(1, Ordering::Relaxed));
+        let (sender, receiver) = (self.socket(from), self.socket(to));
+        let step = Duration::from_millis(2);
+        let arrives = || {
+            sender.send(&probe).expect("a frame sent");
+            std::iter::from_fn(|| receiver.receive(step)).any(|received| received == probe)
+        };
+        let (arrived, took) = timed(|| wait_until(within, arrives));
+        arrived.then_some(took)
     }
 
     /// The XDP program on a device of the switch's namespace.
