@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use bench::transfer;
 use serde_json::Value;
 use tests::{
     daemon::{Daemon, number},
     lab::Lab,
-    transfer,
     wait::{pause, timed, wait_until},
 };
 
@@ -39,13 +39,13 @@ fn after_kill_nine_no_program_is_left_the_device_works_for_the_host_and_a_start_
     lab.switch.ip("address add 10.0.0.201/24 dev p1");
     let mut daemon = Daemon::start(&lab.switch, &lab.config(""));
     assert!(lab.probe(1, 2, SECOND).is_some());
-    let host = "10.0.0.201".parse().unwrap();
+    let host: std::net::IpAddr = "10.0.0.201".parse().unwrap();
     for round in 1..=3 {
         assert_ne!(lab.xdp_program("p1"), None);
         daemon.kill();
         let gone = wait_until(SECOND, || lab.xdp_program("p1").is_none() && lab.xdp_program("p2").is_none());
         assert!(gone, "round {round}");
-        transfer::tcp(lab.tenant(1), &lab.switch, host, 100_000)
+        transfer::tcp(lab.tenant(1).get(), lab.switch.get(), (host, 0).into(), 100_000)
             .unwrap_or_else(|error| panic!("round {round}: {error}"));
         daemon.spawn();
         daemon.wait_ready();
@@ -135,4 +135,30 @@ fn a_stop_leaves_the_devices_as_they_were_and_no_socket() {
     assert_eq!(daemon.stop(), Some(0));
     assert_eq!(link(&lab), before);
     assert!(!daemon.socket().exists());
+}
+
+#[test]
+fn a_device_that_is_renamed_or_moved_away_is_missing_and_forwards_again_when_its_name_returns() {
+    let lab = Lab::new(2);
+    let daemon = Daemon::start(&lab.switch, &lab.config(""));
+    for (away, back) in [("name q2", "link set q2 name p2"), ("netns", "link set p2 netns")] {
+        assert!(lab.probe(1, 2, 2 * SECOND).is_some(), "{away}");
+        let elsewhere = tests::netns::Netns::new();
+        if away == "netns" {
+            lab.switch.ip(&format!("link set p2 netns {}", elsewhere.name()));
+        } else {
+            lab.switch.ip(&format!("link set p2 {away}"));
+        }
+        assert!(wait_until(2 * SECOND, || daemon.state("p2") == "missing"), "{away}: {}", daemon.port("p2"));
+        pause(SECOND / 2);
+        if away == "netns" {
+            elsewhere.ip(&format!("{back} {}", lab.switch.name()));
+            lab.switch.ip("link set p2 up");
+        } else {
+            lab.switch.ip(back);
+        }
+        assert!(lab.probe(1, 2, 2 * SECOND).is_some(), "{away}:\n{}", daemon.log());
+    }
+    let log = daemon.log();
+    assert_eq!(log.matches("p2: missing").count(), 2, "told once each:\n{log}");
 }
