@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
+use bench::transfer;
 use serde_json::Value;
 use tests::{
     daemon::Daemon,
     lab::Lab,
     program::{self, run},
-    transfer,
 };
 
 const KINDS: [(&str, &str); 7] = [
@@ -33,7 +33,7 @@ fn busy(lab: &Lab) -> Daemon<'_> {
          - { name: unused, table: acl-to, priority: 7, match: { udp.dst: 1 }, action: deny }\n",
     );
     let daemon = Daemon::start(&lab.switch, &config);
-    transfer::tcp(lab.tenant(1), lab.tenant(2), "10.0.0.2".parse().unwrap(), 100_000).unwrap();
+    transfer::tcp(lab.tenant(1).get(), lab.tenant(2).get(), "10.0.0.2:0".parse().unwrap(), 100_000).unwrap();
     let telnet = "10.0.0.2:23".parse().unwrap();
     let refused = lab.tenant(1).run(|| std::net::TcpStream::connect_timeout(&telnet, Duration::from_millis(300)));
     assert!(refused.is_err());

@@ -17,11 +17,10 @@ const SECOND: Duration = Duration::from_secs(1);
 fn tcp_is_byte_identical_over_ipv4_and_ipv6_with_the_offloads_of_workloads_untouched() {
     let lab = Lab::new(2);
     let daemon = Daemon::start(&lab.switch, &lab.config(""));
+    let (one, two) = (lab.tenant(1).get(), lab.tenant(2).get());
     for (there, back) in addresses(2).into_iter().zip(addresses(1)) {
-        transfer::tcp(lab.tenant(1).get(), lab.tenant(2).get(), (there, 0).into(), 5_000_000)
-            .unwrap_or_else(|e| panic!("{there}: {e}"));
-        transfer::tcp(lab.tenant(2).get(), lab.tenant(1).get(), (back, 0).into(), 1_000_000)
-            .unwrap_or_else(|e| panic!("{back}: {e}"));
+        transfer::tcp(one, two, (there, 0).into(), 5_000_000).unwrap_or_else(|e| panic!("{there}: {e}"));
+        transfer::tcp(two, one, (back, 0).into(), 1_000_000).unwrap_or_else(|e| panic!("{back}: {e}"));
     }
     let worker = daemon.worker();
     assert!(number(&worker, "/checksums_completed") > 0, "the kernel completed them all: not the case of this test");
@@ -33,10 +32,10 @@ fn udp_is_byte_identical_over_ipv4_and_ipv6_at_every_size_whole_and_in_fragments
     let lab = Lab::new(2);
     let _daemon = Daemon::start(&lab.switch, &lab.config(""));
     let sizes = [0, 1, 2, 17, 18, 19, 511, 1000, 1451, 1452, 1453, 1471, 1472, 1473, 4000, 9001, 60_000];
-    for (here, there) in addresses(1).into_iter().zip(addresses(2)) {
-        let pair = ((here, 0).into(), (there, 0).into());
-        transfer::udp(lab.tenant(1).get(), lab.tenant(2).get(), pair, &sizes)
-            .unwrap_or_else(|error| panic!("{pair:?}: {error}"));
+    for (from, to) in addresses(1).into_iter().zip(addresses(2)) {
+        let sockets = ((from, 0).into(), (to, 0).into());
+        transfer::udp(lab.tenant(1).get(), lab.tenant(2).get(), sockets, &sizes)
+            .unwrap_or_else(|error| panic!("{from}: {error}"));
     }
 }
 
