@@ -64,7 +64,7 @@ impl SlowPath {
         let path = state.paths.intern(self.walk.rules());
         let way = match outcome {
             Outcome::Local(network) => {
-                self.once.push_back(OneOff::Answer(network, path.unwrap_or_default()));
+                self.once.push_back(OneOff::Answer(network, path.unwrap_or(PathId::NONE)));
                 return;
             }
             Outcome::Forward => self.way(state),
@@ -75,7 +75,7 @@ impl SlowPath {
             after: self.walk.words(),
             decrement_ttl: self.walk.decrements_ttl(),
             way: way.unwrap_or(Way::Drop { reason: DropReason::NoDestination, counter: u32::MAX }),
-            path: path.unwrap_or_default(),
+            path: path.unwrap_or(PathId::NONE),
         };
         let (record, wide) = transposition::compile(&decision);
         if self.walk.is_cacheable() && path.is_some() && way.is_some() {
