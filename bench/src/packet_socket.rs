@@ -33,8 +33,10 @@ impl PacketSocket {
     /// The kernel's: `EPERM` without CAP_NET_RAW, `ENODEV` for a device that is not there.
     pub fn open(device: &str) -> io::Result<Self> {
         let fd = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
-        set(&fd, IGNORE_OUTGOING)?;
-        set(&fd, libc::PACKET_AUXDATA)?;
+        set(&fd, libc::SOL_PACKET, IGNORE_OUTGOING, 1)?;
+        set(&fd, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 32 << 20)?;
+        set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 4 << 20)?;
         let address = libc::sockaddr_ll {
             sll_family: u16::try_from(libc::AF_PACKET).map_err(io::Error::other)?,
             sll_protocol: EVERY_PROTOCOL.to_be(),
@@ -50,7 +52,7 @@ impl PacketSocket {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(Self { fd }) }
     }
 
-    /// Sends one frame.
+    /// Sends one frame, waiting while the socket's buffer is full.
     ///
     /// # Errors
     /// The kernel's: `EMSGSIZE` for a frame over the MTU.
@@ -119,10 +121,9 @@ fn vlan_tag(control: &[u8]) -> Option<[u8; 4]> {
     (kind == libc::PACKET_AUXDATA && status & libc::TP_STATUS_VLAN_VALID != 0).then_some([tpid0, tpid1, tci0, tci1])
 }
 
-fn set(fd: &OwnedFd, option: libc::c_int) -> io::Result<()> {
-    let on: libc::c_int = 1;
+fn set(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let length = libc::socklen_t::try_from(size_of::<libc::c_int>()).map_err(io::Error::other)?;
     // SAFETY: the option's value is a live int of the length given.
-    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), libc::SOL_PACKET, option, (&raw const on).cast(), length) };
+    let done = unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -17,7 +17,10 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{lab::Lab, remains::Remains};
+use self::{
+    lab::Lab,
+    remains::{Cleared, Remains},
+};
 use crate::{
     cli::out,
     exit::{Exit, Failure},
@@ -99,14 +102,14 @@ pub(crate) fn run() -> Result<Exit, Failure> {
         // From here on no signal ends the process by itself.
         let signals = Signals::new().map_err(refused)?;
         remains::remove_abandoned();
-        let remains = Arc::new(Remains::new().map_err(refused)?);
+        let cleared = Cleared(Arc::new(Remains::new().map_err(refused)?));
         let (tell, events) = unbounded_channel();
-        let theirs = Arc::clone(&remains);
+        let theirs = Arc::clone(&cleared.0);
         let checks = thread::Builder::new().name("sluice-demo".to_owned());
         checks.spawn(move || look(&theirs, &tell)).map_err(refused)?;
-        let outcome = follow(signals, events, &remains).await;
-        // Also ends what the other thread waits for; it is not waited for itself.
-        remains.clear();
+        let outcome = follow(signals, events, &cleared.0).await;
+        // Before anything is said. The other thread is not waited for: it can make nothing any more.
+        drop(cleared);
         let kept = outcome?;
         out::line(&format!("demo: ok ({kept} checks)"))?;
         Ok(Exit::Ok)

@@ -104,9 +104,13 @@ impl Remains {
     }
 }
 
-impl Drop for Remains {
+/// Takes everything away when it is dropped, also by a panic.
+#[derive(Debug)]
+pub(super) struct Cleared(pub(super) Arc<Remains>);
+
+impl Drop for Cleared {
     fn drop(&mut self) {
-        self.clear();
+        self.0.clear();
     }
 }
 
