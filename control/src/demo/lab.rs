@@ -17,6 +17,9 @@ const HOSTS: &[(&str, u8, u32)] = &[
     ("trunk", 0x23, 1500),
 ];
 
+/// Those that the demo's file has on the network of VLANs.
+const WIRES: &[&str] = &["left", "right", "trunk"];
+
 /// The world.
 #[derive(Debug)]
 pub(super) struct Lab {
@@ -47,12 +50,18 @@ impl Lab {
     }
 
     /// Makes a host's veth, and gives it what any Linux host has: a MAC and addresses. Nothing else of the host is touched.
+    /// Those on the wires speak no IP: what they send is what the demo sends, to the frame.
     pub(super) fn plug(&self, name: &str) -> Result<(), Broken> {
         let host = self.host(name)?;
+        if WIRES.contains(&name) {
+            host.netns.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
+        }
         self.switch.veth(name, &host.netns, "eth0", host.mtu)?;
         host.netns.ip(&format!("link set eth0 address {}", host.mac()))?;
-        host.netns.ip(&format!("address add {}/24 dev eth0", host.ip4()))?;
-        host.netns.ip(&format!("address add {}/64 dev eth0 nodad", host.ip6()))?;
+        if !WIRES.contains(&name) {
+            host.netns.ip(&format!("address add {}/24 dev eth0", host.ip4()))?;
+            host.netns.ip(&format!("address add {}/64 dev eth0 nodad", host.ip6()))?;
+        }
         Ok(())
     }
 

@@ -43,15 +43,14 @@ fn changed_live(lab: &mut Lab) -> Result<String, Broken> {
     let dropped = lab.daemon.dropped()?;
     let again = client.retransmitted()?;
     let (receiver, sender) = (db.udp(db.at(Family::V4, 7000))?, client.udp(client.at(Family::V4, 0))?);
-    receiver.set_read_timeout(Some(Duration::from_millis(20)))?;
+    // Also how long the last of them is waited for.
+    receiver.set_read_timeout(Some(2 * GAP))?;
     let to = receiver.local_addr()?;
     let (times, stream) = thread::scope(|scope| {
         scope.spawn(|| ticks.send(&over, || sender.send_to(b"tick", to)));
         scope.spawn(|| ticks.receive(&over, || receiver.recv(&mut [0; 16])));
         let stream = scope.spawn(|| paced(client, web, web.at(Family::V4, 8080), &over));
         let times = stop_and_go(lab, &ticks);
-        // What was sent last is still on its way.
-        thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
         (times, stream.join().unwrap_or_else(|_panic| Err(io::Error::other("a panic"))))
     });

@@ -11,7 +11,7 @@ use super::super::{
 use bench::packet_socket::PacketSocket;
 
 pub(super) const ALL: &[Check] = &[
-    Check { promise: "VLANs: what left sends in 10 leaves trunk tagged, and right never", run: access_to_trunk },
+    Check { promise: "VLANs: what access ports send leaves trunk tagged, and nowhere else", run: access_to_trunk },
     Check { promise: "VLANs: what trunk sends tagged reaches its VLAN alone, untagged", run: trunk_to_access },
     Check { promise: "VLANs: a tag that the port does not carry is dropped and counted", run: not_carried },
     Check { promise: "a packet as long as its way out allows passes, a longer one is counted", run: oversize },
@@ -59,14 +59,17 @@ fn shown(frame: &[u8]) -> String {
 
 fn access_to_trunk(lab: &mut Lab) -> Result<String, Broken> {
     let (left, right, trunk) = (lab.host("left")?, lab.host("right")?, lab.host("trunk")?);
-    let (from, other, to) = (left.frames()?, right.frames()?, trunk.frames()?);
-    let sent = frame(left, None, "from left");
-    from.send(&sent)?;
-    let mut tagged = sent.clone();
-    tagged.splice(12..12, [0x81, 0, 0, 10]);
-    must_come(&to, "trunk", &tagged)?;
-    must_not_come(&other, "right")?;
-    Ok(format!("{} bytes in, {} bytes out with tag 10", sent.len(), tagged.len()))
+    let to = trunk.frames()?;
+    for (from, vlan, other) in [(left, 10, right), (right, 20, left)] {
+        let deaf = other.frames()?;
+        let sent = frame(from, None, from.name);
+        from.frames()?.send(&sent)?;
+        let mut tagged = sent;
+        tagged.splice(12..12, [0x81, 0, 0, vlan]);
+        must_come(&to, trunk.name, &tagged)?;
+        must_not_come(&deaf, other.name)?;
+    }
+    Ok("100 bytes in, 104 out: left's in 10, right's in 20".to_owned())
 }
 
 fn trunk_to_access(lab: &mut Lab) -> Result<String, Broken> {
