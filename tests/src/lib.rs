@@ -10,5 +10,4 @@ pub mod netns_packet;
 pub mod netns_port;
 pub mod netns_xdp;
 pub mod program;
-pub mod transfer;
 pub mod wait;

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use bench::transfer;
 use serde_json::Value;
 use tests::{
     daemon::{Daemon, number},
     lab::Lab,
-    transfer,
     wait::{pause, timed, wait_until},
 };
 
@@ -39,13 +39,13 @@ fn after_kill_nine_no_program_is_left_the_device_works_for_the_host_and_a_start_
     lab.switch.ip("address add 10.0.0.201/24 dev p1");
     let mut daemon = Daemon::start(&lab.switch, &lab.config(""));
     assert!(lab.probe(1, 2, SECOND).is_some());
-    let host = "10.0.0.201".parse().unwrap();
+    let host: std::net::IpAddr = "10.0.0.201".parse().unwrap();
     for round in 1..=3 {
         assert_ne!(lab.xdp_program("p1"), None);
         daemon.kill();
         let gone = wait_until(SECOND, || lab.xdp_program("p1").is_none() && lab.xdp_program("p2").is_none());
         assert!(gone, "round {round}");
-        transfer::tcp(lab.tenant(1), &lab.switch, host, 100_000)
+        transfer::tcp(lab.tenant(1).get(), lab.switch.get(), (host, 0).into(), 100_000)
             .unwrap_or_else(|error| panic!("round {round}: {error}"));
         daemon.spawn();
         daemon.wait_ready();

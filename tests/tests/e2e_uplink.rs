@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
+use bench::transfer::{self, Bytes, STALL};
 use rustix::process::Signal;
 use tests::{
     daemon::{Daemon, number},
     lab::{HEAD, Lab},
     netns::Netns,
-    transfer::{self, Bytes, STALL},
     wait::pause,
 };
 
@@ -47,7 +47,8 @@ fn a_workload_and_the_host_reach_the_underlay_by_one_uplink() {
         ("host to peer", &lab.switch, &peer, PEER),
         ("peer to host", &peer, &lab.switch, HOST),
     ] {
-        transfer::tcp(from, to, address.into(), 1_000_000).unwrap_or_else(|error| panic!("{what}: {error}"));
+        transfer::tcp(from.get(), to.get(), (address, 0).into(), 1_000_000)
+            .unwrap_or_else(|error| panic!("{what}: {error}"));
     }
     let up = daemon.port("up");
     assert!(number(&up, "/tx/bytes") > 1_000_000, "{up}");
@@ -126,7 +127,7 @@ fn a_connection_of_the_host_survives_start_reload_two_hundred_kills_at_any_momen
         }
         daemon.spawn();
         daemon.wait_ready();
-        transfer::tcp(lab.tenant(1), &peer, PEER.into(), 1_000_000).expect("a workload after it all");
+        transfer::tcp(lab.tenant(1).get(), peer.get(), (PEER, 0).into(), 1_000_000).expect("a workload after it all");
         assert_eq!(daemon.stop(), Some(0));
         stop.store(true, Ordering::Relaxed);
         let sent = sending.map(|thread| thread.join().unwrap().expect("the connection of the host"));

@@ -9,6 +9,7 @@ use std::{
     process::Command,
 };
 
+use bench::transfer::Bytes;
 use etherparse::PacketBuilder;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -16,7 +17,6 @@ use tests::{
     capture::{Record, read_pcap, write_pcap, write_pcap_big_endian, write_pcapng},
     golden::{EPOCH, Replayed, hex},
     program::{self, ended, run},
-    transfer::Bytes,
 };
 
 const LAN: &str = "\
