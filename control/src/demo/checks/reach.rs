@@ -1,6 +1,6 @@
 //! Hosts find the gateway and each other.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, thread, time::Duration};
 
 use super::super::{
     Broken, Check, broken, exactly,
@@ -64,19 +64,34 @@ fn each_other(lab: &mut Lab, family: Family) -> Result<String, Broken> {
     find(db, client.ip(family), &client.mac().to_string())
 }
 
-/// How many pings.
-const PINGS: usize = 50;
+/// How many pings back to back, when the worker has no time to sleep, and how many from rest, each of which wakes it.
+const PINGS: (u64, u64) = (50, 20);
+
+/// Longer than the worker looks for packets before it sleeps.
+const REST: Duration = Duration::from_millis(5);
 
 fn ping(lab: &Lab, to: IpAddr) -> Result<String, Broken> {
     let mut pings = lab.host("client")?.pings(to)?;
     // Neighbours are asked for before the first is sent.
     eventually(PATIENCE, || pings.once(Duration::from_secs(1)).is_ok_and(|answer| answer.is_some()));
-    let mut times = Vec::new();
-    for _ in 0..PINGS {
-        times.extend(pings.once(Duration::from_secs(1))?);
+    let before = lab.daemon.port("client")?;
+    let mut all = |count, rest| -> Result<Vec<Duration>, Broken> {
+        let mut times = Vec::new();
+        for _ in 0..count {
+            thread::sleep(rest);
+            times.extend(pings.once(Duration::from_secs(1))?);
+        }
+        exactly("answers", count, times.len().try_into()?)?;
+        Ok(times)
+    };
+    let (busy, rested) = (all(PINGS.0, Duration::ZERO)?, all(PINGS.1, REST)?);
+    let (after, count) = (lab.daemon.port("client")?, PINGS.0 + PINGS.1);
+    // All of them went through the switch, whatever else the host said.
+    let (rx, tx) = (after.rx.packets - before.rx.packets, after.tx.packets - before.tx.packets);
+    if rx < count || tx < count {
+        return broken(format!("{count} packets or more each way through port client"), format!("{rx} and {tx}"));
     }
-    exactly("answers", PINGS.try_into()?, times.len().try_into()?)?;
-    Ok(format!("{PINGS} of {PINGS}, median {}", ms(median(times))))
+    Ok(format!("{count} of {count}, median {} back to back, {} from rest", ms(median(busy)), ms(median(rested))))
 }
 
 fn ms(time: Duration) -> String {
