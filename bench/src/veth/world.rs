@@ -1,6 +1,6 @@
 //! Three namespaces and two veth pairs.
 
-use std::num::NonZeroU16;
+use std::num::NonZeroU32;
 
 use dataplane::port::{
     Port,
@@ -77,7 +77,7 @@ pub(super) fn attached(
     netns: &Netns,
     device: &str,
     area: &UmemArea,
-    borrower: u16,
+    borrower: u32,
 ) -> Result<(AfXdpPort, Attachment), BenchError> {
     let options = Options {
         device: device.to_owned(),
@@ -87,6 +87,6 @@ pub(super) fn attached(
         promiscuous: false,
         mode: Mode::Best,
     };
-    let borrower = Borrower(NonZeroU16::new(borrower).unwrap_or(NonZeroU16::MIN));
+    let borrower = Borrower(NonZeroU32::new(borrower).unwrap_or(NonZeroU32::MIN));
     Ok(netns.run(|| attach(&options, area, borrower))??)
 }
