@@ -75,7 +75,7 @@ static WORKER: Object = Object::new(
 
 static UMEM: Object = Object::new(
     "umem",
-    &[Key::optional("chunks", PowerOfTwo { min: 1024, max: 1 << 22 }, "frames it holds; 16384 by default")],
+    &[Key::optional("chunks", PowerOfTwo { min: 1024, max: 1 << 20 }, "frames it holds; 16384 by default")],
 );
 
 static PORT: Object = Object {

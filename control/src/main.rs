@@ -4,6 +4,7 @@ mod agent;
 mod api;
 mod cli;
 mod client;
+mod demo;
 mod exit;
 mod links;
 mod replay;

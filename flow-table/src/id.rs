@@ -68,6 +68,11 @@ id! {
     Epoch(u32)
 }
 
+impl PathId {
+    /// No list: nothing is counted.
+    pub const NONE: Self = Self(u32::MAX);
+}
+
 /// Higher wins. Two overlapping rules of one table with equal priority and different action are a configuration error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority(pub u16);

@@ -31,6 +31,7 @@ const DROP: Priority = Priority(100);
 
 const ROUTER_ADVERTISEMENT: u128 = 134;
 const NEIGHBOUR_ADVERTISEMENT: u128 = 136;
+const REDIRECT: u128 = 137;
 const DHCP_SERVER: u128 = 67;
 const DHCP_CLIENT: u128 = 68;
 const DHCPV6_SERVER: u128 = 547;
@@ -156,6 +157,7 @@ fn servers_and_routers(port: &Port) -> Vec<Vec<Condition>> {
     vec![
         with(vec![from(port)], icmpv6(ROUTER_ADVERTISEMENT)),
         with(vec![from(port)], icmpv6(NEIGHBOUR_ADVERTISEMENT)),
+        with(vec![from(port)], icmpv6(REDIRECT)),
         with(vec![from(port)], udp(ethertype::IPV4, DHCP_SERVER, DHCP_CLIENT)),
         with(vec![from(port)], udp(ethertype::IPV6, DHCPV6_SERVER, DHCPV6_CLIENT)),
     ]

@@ -11,7 +11,7 @@ use flow_table::{
     id::{PortId, RuleId},
     mac::MacAddr,
     pipeline::Pipeline,
-    policy::{Policy, PortKind},
+    policy::{Policy, PortKind, VlanMode},
     rule::TableId,
 };
 
@@ -115,6 +115,7 @@ fn spec(port: &Port, model: &Model, ids: &Ids) -> Option<PortSpec> {
         name: port.name.value.clone(),
         kind: port.kind,
         network: port.network.as_ref().map(|name| name.value.clone()),
+        reads_tags: matches!(port.vlan, VlanMode::Trunk { .. }),
         attach: Attach {
             device: port.device.value.clone(),
             queues: port.queues,
@@ -200,6 +201,8 @@ pub(crate) struct PortSpec {
     pub(crate) kind: PortKind,
     /// Name of its network.
     pub(crate) network: Option<String>,
+    /// True for a trunk: what is sent into it is told apart by its tag.
+    pub(crate) reads_tags: bool,
     /// What can only be changed by attaching anew.
     pub(crate) attach: Attach,
     /// What it takes from a device that is shared with the host.

@@ -161,6 +161,7 @@ pub(crate) fn port(id: u16, name: &str, device: &str) -> PortSpec {
         name: name.to_owned(),
         kind: PortKind::Workload,
         network: Some("blue".to_owned()),
+        reads_tags: false,
         attach: Attach { device: device.to_owned(), queues: None, mtu: None, shared: false },
         owned: Owned::default(),
     }

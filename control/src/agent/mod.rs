@@ -262,7 +262,12 @@ impl Agent {
                     let (mode, queues, mtu) = (attached.mode.name(), attached.queues, attached.mtu);
                     info!("port {}: attached to {device}, mode {mode}, queues {queues}, MTU {mtu}", spec.name);
                     for note in &attached.notes {
-                        debug!("port {}: {note}", spec.name);
+                        // Where tags matter, what loses them is no detail.
+                        if spec.reads_tags && note.contains("VLAN") {
+                            warn!("port {}: {note}", spec.name);
+                        } else {
+                            debug!("port {}: {note}", spec.name);
+                        }
                     }
                     PortState::Attached(*there)
                 }
