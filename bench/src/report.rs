@@ -126,6 +126,7 @@ fn veth(f: &mut fmt::Formatter<'_>, contest: &Contest) -> fmt::Result {
     }
     let (ratio, added) = (contest.delivered, contest.added_ns);
     writeln!(f, "delivered, switch / bare: {:.3}, 90 % interval {:.3}-{:.3}", ratio.median, ratio.low, ratio.high)?;
+    writeln!(f, "CPU time a packet, bare / switch: {:.3}, 90 % interval {:.3}-{:.3}", cpu.median, cpu.low, cpu.high)?;
     writeln!(
         f,
         "added by the switch: {:.0} ns a packet, 90 % interval {:.0}-{:.0}",
