@@ -13,6 +13,7 @@ mod check;
 mod diagnostics;
 mod grammar;
 mod ids;
+pub mod limits;
 mod lower;
 pub mod model;
 mod place;
