@@ -9,6 +9,7 @@ pub mod clock;
 pub mod error;
 pub mod memory;
 pub mod netns;
+pub mod packet_socket;
 pub mod report;
 pub mod rng;
 pub mod scenario;

@@ -10,7 +10,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{LinkNameSpaceType, move_into_link_name_space},
+};
 
 use crate::error::BenchError;
 
@@ -25,24 +28,35 @@ pub fn permitted() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// A network namespace, deleted when dropped, with IPv6 off so that devices send nothing of their own.
+/// A network namespace, deleted when dropped.
 #[derive(Debug)]
 pub struct Netns {
     name: String,
 }
 
 impl Netns {
-    /// Makes one with a name of its own and its loopback up. Removes those that killed processes have left.
+    /// Makes one with a name of its own and its loopback up, with IPv6 off so that devices send nothing of their own.
+    /// Removes those that killed processes have left.
     ///
     /// # Errors
     /// [`BenchError::Program`] when `ip` refuses, [`BenchError::Io`] when a sysctl can not be set.
     pub fn new() -> Result<Self, BenchError> {
-        remove_abandoned();
-        let name = format!("{PREFIX}-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        succeed(Command::new("ip").args(["netns", "add", &name]))?;
-        let netns = Self { name };
+        remove_abandoned(PREFIX);
+        let netns = Self::labelled(PREFIX, &COUNT.fetch_add(1, Ordering::Relaxed).to_string())?;
         netns.sysctl("net/ipv6/conf/all/disable_ipv6", "1")?;
         netns.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
+        Ok(netns)
+    }
+
+    /// Makes one named `PREFIX-PID-LABEL` as the kernel makes it, with its loopback up; [`remove_abandoned`] knows it by that
+    /// name.
+    ///
+    /// # Errors
+    /// [`BenchError::Program`] when `ip` refuses.
+    pub fn labelled(prefix: &str, label: &str) -> Result<Self, BenchError> {
+        let name = format!("{prefix}-{}-{label}", std::process::id());
+        succeed(Command::new("ip").args(["netns", "add", &name]))?;
+        let netns = Self { name };
         netns.ip("link set lo up")?;
         Ok(netns)
     }
@@ -59,6 +73,20 @@ impl Netns {
     /// [`BenchError::Program`] with what `ip` said.
     pub fn ip(&self, arguments: &str) -> Result<(), BenchError> {
         succeed(Command::new("ip").args(["-n", &self.name]).args(arguments.split_whitespace())).map(drop)
+    }
+
+    /// As [`ip`](Self::ip); what it printed.
+    ///
+    /// # Errors
+    /// [`BenchError::Program`] with what `ip` said.
+    pub fn ask_ip(&self, arguments: &str) -> Result<String, BenchError> {
+        let output = succeed(Command::new("ip").args(["-n", &self.name]).args(arguments.split_whitespace()))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Deletes its name now; what is still inside keeps the rest alive.
+    pub fn delete(&self) {
+        delete(&self.name);
     }
 
     /// Sets a sysctl of the namespace, such as `net/ipv4/ip_forward`.
@@ -135,34 +163,39 @@ impl Drop for Netns {
     }
 }
 
-/// Deletes every namespace of this process, for one that is about to end without dropping them.
-pub fn remove_own() {
-    remove(|pid| pid == std::process::id().to_string());
-}
-
 fn delete(name: &str) {
     // Best effort, also while panicking: what stays is removed by the next run.
     let _ = Command::new("ip").args(["netns", "del", name]).output();
 }
 
-/// Deletes namespaces of processes that are gone.
-fn remove_abandoned() {
-    remove(|pid| !Path::new("/proc").join(pid).exists());
-}
-
-/// Deletes namespaces made here by processes that `of` names.
-fn remove(of: impl Fn(&str) -> bool) {
+/// Deletes namespaces of this prefix whose makers are gone, and ends what still runs in them.
+pub fn remove_abandoned(prefix: &str) {
     let Ok(entries) = std::fs::read_dir(FOLDER) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let Some(name) = name.to_str() else { continue };
-        let mut parts = name.split('-');
-        if parts.next() == Some(PREFIX)
-            && let Some(pid) = parts.next()
-            && pid.bytes().all(|byte| byte.is_ascii_digit())
-            && of(pid)
+        if let Some(name) = name.to_str()
+            && let Some((pid, _)) = name.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('-')?.split_once('-'))
+            && is_gone(pid)
         {
+            end_processes(name);
             delete(name);
+        }
+    }
+}
+
+/// True for the number of a process that is no more.
+#[must_use]
+pub fn is_gone(pid: &str) -> bool {
+    !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) && !Path::new("/proc").join(pid).exists()
+}
+
+/// Kills what runs in a namespace.
+fn end_processes(name: &str) {
+    let Ok(output) = Command::new("ip").args(["netns", "pids", name]).output() else { return };
+    for pid in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some(pid) = pid.trim().parse().ok().and_then(Pid::from_raw) {
+            // One that has just ended needs no killing.
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }

@@ -5,13 +5,14 @@ use std::{
     process::{ExitCode, Termination},
 };
 
-/// How the program ends. The numbers are promised to scripts; 1 is kept for commands that compare two things and find
-/// that they differ.
+/// How the program ends. The numbers are promised to scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
     Ok = 0,
+    /// What was compared differs: in a demo, what was promised and what happened.
+    Differs = 1,
     /// The command line is wrong, or names something that does not exist.
     Usage = 2,
     /// The configuration file is not valid, or can not be read.
@@ -22,6 +23,10 @@ pub(crate) enum Exit {
     Refused = 5,
     /// A fault of Sluice itself: the worker stopped. Not a promise, and never expected.
     Fault = 70,
+    /// Ended by SIGINT before it was done, as a shell tells it.
+    Interrupted = 130,
+    /// Ended by SIGTERM or SIGHUP before it was done, as a shell tells the first.
+    Terminated = 143,
 }
 
 impl Termination for Exit {

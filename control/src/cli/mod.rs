@@ -22,7 +22,7 @@ use crate::{
 
 /// Node-local virtual switch: AF_XDP packets, rules in YAML.
 ///
-/// Exit codes: 0 done, 2 wrong command line, 3 invalid configuration, 4 no daemon answers, 5 refused.
+/// Exit codes: 0 done, 1 differs, 2 wrong command line, 3 invalid configuration, 4 no daemon answers, 5 refused.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -48,7 +48,8 @@ enum Command {
     Replay(replay::Replay),
     /// Drives real Linux hosts through a switch of its own and shows what it promises.
     ///
-    /// Needs root. Makes network namespaces, and leaves nothing behind.
+    /// Needs root and iproute2. Makes network namespaces of its own, takes less than a minute, and leaves nothing behind,
+    /// also when it is interrupted. Ends with 0 when every promise was kept, with 1 when one was not.
     Demo,
     /// Prints the JSON Schema of the configuration file.
     Schema,
