@@ -2,7 +2,7 @@
 
 use dataplane::{
     port::{
-        BURST, Port,
+        BURST, Port, Quota,
         umem::{Frame, Umem},
     },
     report::Report,
@@ -85,7 +85,7 @@ impl Bare {
     /// With the same share of chunks for receiving as a worker of two ports gives.
     #[must_use]
     pub fn new(mut wiring: Wiring) -> Self {
-        let quota = wiring.umem.chunks() / 4;
+        let quota = Quota::most(wiring.umem.chunks() / 4);
         wiring.from.set_quota(quota);
         wiring.to.set_quota(quota);
         Self { wiring, frames: Vec::with_capacity(BURST) }

@@ -82,6 +82,10 @@ fn check_subnets(port: &Port, network: Option<&Network>, sink: &mut Sink) {
     let Some(network) = network.filter(|network| !network.subnets.is_empty()) else { return };
     for address in &port.addresses {
         let host = address.addr();
+        // A link-local address is in no subnet of the network, and every IPv6 host has one.
+        if matches!(host, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            continue;
+        }
         let Some(subnet) = network.subnets.iter().find(|subnet| subnet.cidr.contains(&host)) else {
             let message = format!("addresses: {host} is in no subnet of network \"{}\"", network.name.value);
             let subnets: Vec<String> = network.subnets.iter().map(|subnet| subnet.cidr.value.to_string()).collect();

@@ -64,6 +64,8 @@ pub(crate) struct State {
     sets: OutputSets,
     law: Law,
     counters: WorkerReport,
+    /// Walks for packets that a lookup or an earlier walk had settled already.
+    walked_again: u64,
     fates: Option<Vec<Fate>>,
 }
 
@@ -90,6 +92,7 @@ impl State {
             sets: OutputSets::new(seed),
             law: Law::default(),
             counters: WorkerReport::default(),
+            walked_again: 0,
             fates: None,
         }
     }
@@ -123,8 +126,8 @@ impl State {
     }
 
     /// The way of a flow that is dropped. `None` when no further counter can be kept.
-    fn way_of_drop(&mut self, cause: DropCause) -> Option<Way> {
-        self.drops.intern(cause).map(|counter| Way::Drop { reason: cause.reason, counter })
+    fn way_of_drop(&mut self, cause: DropCause, toward: Option<PortId>) -> Option<Way> {
+        self.drops.intern(cause).map(|counter| Way::Drop { reason: cause.reason, counter, toward })
     }
 
     /// Notes what became of a received frame.
@@ -171,7 +174,10 @@ impl Worker {
         for (miss, lookup) in burst.misses() {
             slow.upcall(miss, lookup, policy, flows, umem, state);
         }
-        for (packet, lookup) in burst.drain() {
+        for (packet, mut lookup) in burst.drain() {
+            if lookup.slot.is_some() && !flows.holds(lookup.slot, &packet.parsed.key) {
+                slow.decide_again(&packet, &mut lookup, policy, flows, umem, state);
+            }
             if lookup.slot.is_some() {
                 execute::hit(packet, lookup.slot, flows, umem, ports, state);
             } else {
@@ -200,11 +206,20 @@ impl Worker {
     fn age_stations(&mut self, now: Instant) {
         let mut silent = Vec::new();
         self.state.fdb.age(now, |network| self.policy.aging(network), |port| silent.push(port));
-        silent.dedup();
-        for port in silent {
+        self.invalidate_all(silent);
+        self.renew_epochs();
+    }
+
+    /// Makes decisions that involve these ports be taken anew, and those of networks that have room for stations again.
+    fn invalidate_all(&mut self, mut ports: Vec<PortId>) {
+        let reopened = self.state.fdb.take_reopened();
+        let theirs = self.policy.ports().filter(|port| port.network.is_some_and(|network| reopened.contains(&network)));
+        ports.extend(theirs.map(|port| port.id));
+        ports.sort_unstable();
+        ports.dedup();
+        for port in ports {
             self.state.invalidate(port);
         }
-        self.renew_epochs();
     }
 
     /// Starts the epochs again before they run out; every decision is taken anew then.
@@ -240,10 +255,9 @@ impl Worker {
             self.state.valid.raise(port.id, Epoch(self.state.epoch.0 + 1));
         }
         self.state.epoch = Epoch(self.state.epoch.0 + 1);
-        self.state.fdb.forget(|domain, mac, station| {
-            let still = policy.port(station.port).is_some_and(|port| port.network == Some(domain.network));
-            !still || !policy.may_learn(domain, mac)
-        });
+        self.state
+            .fdb
+            .forget(|domain, mac, station| !policy.is_member(station.port, domain) || !policy.may_learn(domain, mac));
         if self.state.sets.is_crowded() {
             self.flows.clear();
             self.state.sets.clear();
@@ -265,10 +279,9 @@ impl Worker {
             }
             forget
         });
-        for port in &gone {
-            self.state.invalidate(*port);
-        }
-        gone.len() as u64
+        let count = gone.len() as u64;
+        self.invalidate_all(gone);
+        count
     }
 
     /// Attaches a port that the policy has; frames longer than `mtu` beyond their Ethernet header and tag do not leave by
@@ -285,7 +298,7 @@ impl Worker {
     pub fn detach(&mut self, id: PortId) -> Option<Box<dyn Port>> {
         let port = self.ports.detach(id, self.umem.chunks())?;
         self.state.fdb.forget(|_, _, station| station.port == id);
-        self.state.invalidate(id);
+        self.invalidate_all(vec![id]);
         self.ports.forget_unknown(&self.policy);
         Some(port)
     }

@@ -42,7 +42,7 @@ reasons! {
     /// 01:80:c2:00:00:00 to 0f.
     LinkLocalControl = "link_local_control", "a bridge does not forward link control frames (STP, LLDP, LACP)";
     /// The port does not carry this VLAN.
-    Vlan = "vlan", "the port does not carry the frame's VLAN";
+    Vlan = "vlan", "the port does not carry the frame's VLAN, or it has more than one tag";
     /// A rule of table `classify`.
     Classify = "classify", "a rule of table classify drops it";
     /// Table `security`.

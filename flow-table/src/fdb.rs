@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use hashbrown::{HashMap, hash_map::Entry};
+use hashbrown::{HashMap, HashSet, hash_map::Entry};
 
 use crate::{
     hash::Seed,
@@ -47,13 +47,22 @@ pub enum Learned {
 pub struct Fdb {
     stations: HashMap<(Domain, MacAddr), Station, Seed>,
     per_network: HashMap<NetworkId, u32, Seed>,
+    /// Networks in which a station was not learned for want of room.
+    full: HashSet<NetworkId, Seed>,
+    /// Of those, where a station has been forgotten since.
+    reopened: Vec<NetworkId>,
 }
 
 impl Fdb {
     /// Nothing learned.
     #[must_use]
     pub fn new(seed: Seed) -> Self {
-        Self { stations: HashMap::with_hasher(seed), per_network: HashMap::with_hasher(seed) }
+        Self {
+            stations: HashMap::with_hasher(seed),
+            per_network: HashMap::with_hasher(seed),
+            full: HashSet::with_hasher(seed),
+            reopened: Vec::new(),
+        }
     }
 
     /// Where `mac` is.
@@ -72,6 +81,7 @@ impl Fdb {
             Entry::Vacant(new) => {
                 let count = self.per_network.entry(domain.network).or_insert(0);
                 if *count >= limit {
+                    self.full.insert(domain.network);
                     return Learned::Full;
                 }
                 *count += 1;
@@ -92,11 +102,14 @@ impl Fdb {
 
     /// Forgets stations that `gone` names, given domain, address and place. O(stations).
     pub fn forget(&mut self, mut gone: impl FnMut(Domain, MacAddr, &Station) -> bool) {
-        let per_network = &mut self.per_network;
+        let Self { per_network, full, reopened, .. } = self;
         self.stations.retain(|(domain, mac), station| {
             let forget = gone(*domain, *mac, station);
             if forget && let Some(count) = per_network.get_mut(&domain.network) {
                 *count = count.saturating_sub(1);
+                if full.remove(&domain.network) {
+                    reopened.push(domain.network);
+                }
             }
             !forget
         });
@@ -111,6 +124,11 @@ impl Fdb {
             }
             old
         });
+    }
+
+    /// Networks that were full and have room again, each once: senders there that are known to flows may now be learned.
+    pub fn take_reopened(&mut self) -> Vec<NetworkId> {
+        core::mem::take(&mut self.reopened)
     }
 
     /// All stations, in no order.

@@ -36,6 +36,10 @@ pub mod ethertype {
     pub const ARP: u16 = 0x0806;
     /// IEEE 802.1Q tag.
     pub const VLAN: u16 = 0x8100;
+    /// IEEE 802.1ad service tag.
+    pub const SERVICE_VLAN: u16 = 0x88a8;
+    /// Service tag from before IEEE 802.1ad.
+    pub const OLD_SERVICE_VLAN: u16 = 0x9100;
     /// IPv6 (RFC 2464).
     pub const IPV6: u16 = 0x86dd;
     /// What the key holds for an IEEE 802.3 length field: the frame is LLC and has no EtherType.

@@ -9,7 +9,7 @@ mod walk;
 
 pub use walk::{Outcome, Walk};
 
-use core::{net::IpAddr, time::Duration};
+use core::time::Duration;
 
 use hashbrown::HashMap;
 
@@ -170,10 +170,11 @@ impl Pipeline {
         policy.network.map(|network| Domain { network, vlan })
     }
 
-    /// True when `address` is one the switch answers for in `network`.
+    /// True when `port` is in `domain`: in its network, and carrying its VLAN.
     #[must_use]
-    pub fn is_gateway(&self, network: NetworkId, address: IpAddr) -> bool {
-        self.network(network).is_some_and(|network| network.gateways.contains(&address))
+    pub fn is_member(&self, port: PortId, domain: Domain) -> bool {
+        self.port(port)
+            .is_some_and(|port| port.network == Some(domain.network) && layers::is_carried(&port.vlan, domain.vlan))
     }
 }
 

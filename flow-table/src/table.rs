@@ -234,6 +234,13 @@ impl FlowTable {
         if slot.is_some() && self.is_valid(slot, key, valid) { slot } else { Slot::NONE }
     }
 
+    /// True when `slot` holds the entry of `key`. A slot found earlier may have been given to another flow since.
+    #[inline]
+    #[must_use]
+    pub fn holds(&self, slot: Slot, key: &FlowKey) -> bool {
+        self.is_entry_of(slot.0, key)
+    }
+
     #[inline]
     fn is_entry_of(&self, index: u32, key: &FlowKey) -> bool {
         let at = idx(u64::from(index));
@@ -248,7 +255,7 @@ impl FlowTable {
     fn is_valid(&self, slot: Slot, key: &FlowKey, valid: &ValidFrom) -> bool {
         let at = idx(u64::from(slot.0));
         let (Some(entry), Some(record)) = (self.entries.get(at), self.records.get(at)) else { return false };
-        let out = if record.kind == kind::PORT { valid.of(PortId(record.out_port)) } else { Epoch::default() };
+        let out = if record.kind == kind::SET { Epoch::default() } else { valid.of(PortId(record.out_port)) };
         entry.epoch >= valid.of(key.in_port()).max(out)
     }
 
@@ -289,7 +296,7 @@ impl FlowTable {
         now: Instant,
     ) -> Slot {
         let known = self.find(key, hash);
-        let slot = if known.is_some() { known } else { self.claim(hash) };
+        let slot = if known.is_some() { known } else { self.claim(hash, now) };
         let at = idx(u64::from(slot.0));
         let [a, b, c, d, e, f, g, h] = key.0;
         if let Some(entry) = self.entries.get_mut(at) {
@@ -311,9 +318,9 @@ impl FlowTable {
     }
 
     /// An unused entry, linked under `hash`.
-    fn claim(&mut self, hash: u64) -> Slot {
+    fn claim(&mut self, hash: u64, now: Instant) -> Slot {
         if self.free.is_empty() && idx(u64::from(self.used)) == self.entries.len() || !self.buckets.has_room(hash) {
-            self.evict_near(hash);
+            self.evict_near(hash, now);
         }
         let index = self.free.pop().unwrap_or_else(|| {
             let fresh = self.used.min(self.last());
@@ -335,9 +342,12 @@ impl FlowTable {
 
     /// Removes the entry idle longest among those near `hash`; when there is none near, the table is full elsewhere and the
     /// one that expiry would visit next goes.
-    fn evict_near(&mut self, hash: u64) {
-        let newest = |index: u32| self.entries.get(idx(u64::from(index))).map_or(0, |entry| entry.last_seen);
-        let oldest = self.buckets.neighbourhood(hash).min_by_key(|&index| newest(index));
+    fn evict_near(&mut self, hash: u64, now: Instant) {
+        let idle = |index: u32| {
+            let entry = self.entries.get(idx(u64::from(index)));
+            entry.map_or(0, |entry| millis(now).wrapping_sub(entry.last_seen))
+        };
+        let oldest = self.buckets.neighbourhood(hash).max_by_key(|&index| idle(index));
         let victim = oldest.unwrap_or(self.cursor);
         if self.is_live(victim) {
             self.remove(victim);
@@ -358,8 +368,8 @@ impl FlowTable {
         }
     }
 
-    /// Visits as many entries as the time since the last call asks for, so that each is visited once a [`SWEEP`], and at
-    /// most `budget`. Entries idle for `timeout` or longer are removed; of the others `alive` is told, with the time of
+    /// Visits as many entries as the time since the last call asks for, so that each is visited once a [`SWEEP`]; at most
+    /// `budget`, and what that leaves is visited by the next calls. Entries idle for `timeout` or longer are removed; of the others `alive` is told, with the time of
     /// their last packet.
     pub fn expire(&mut self, now: Instant, budget: u32, timeout: Duration, mut alive: impl FnMut(&FlowKey, Instant)) {
         let elapsed = now.since(self.swept).as_nanos();
@@ -371,7 +381,12 @@ impl FlowTable {
             }
             return;
         }
-        self.swept = now;
+        if visits <= budget {
+            self.swept = now;
+        } else {
+            // As far as the budget reaches.
+            self.swept = self.swept + SWEEP * budget / self.used;
+        }
         for _ in 0..visits.min(budget) {
             self.cursor = if self.cursor + 1 >= self.used { 0 } else { self.cursor + 1 };
             let index = self.cursor;
@@ -409,18 +424,29 @@ impl FlowTable {
         }
     }
 
-    /// Every entry, in no order.
-    pub fn iter(&self, now: Instant) -> impl Iterator<Item = FlowView> {
-        (0..self.used).filter_map(move |index| {
-            let at = idx(u64::from(index));
-            let entry = self.entries.get(at).filter(|entry| entry.is_live != 0)?;
-            Some(FlowView {
-                key: self.key(index)?,
-                record: *self.records.get(at)?,
-                packets: entry.packets,
-                bytes: entry.bytes,
-                idle: Duration::from_millis(u64::from(millis(now).wrapping_sub(entry.last_seen))),
-            })
+    /// At most `limit` entries, those with most packets first. O(entries).
+    #[must_use]
+    pub fn busiest(&self, limit: usize, now: Instant) -> Vec<FlowView> {
+        let live = (0..self.used).zip(&self.entries).filter(|(_, entry)| entry.is_live != 0);
+        let mut ranked: Vec<_> =
+            live.map(|(index, entry)| (core::cmp::Reverse(entry.packets), entry.key, index)).collect();
+        if limit < ranked.len() {
+            ranked.select_nth_unstable(limit);
+            ranked.truncate(limit);
+        }
+        ranked.sort_unstable();
+        ranked.into_iter().filter_map(|(_, _, index)| self.view(index, now)).collect()
+    }
+
+    fn view(&self, index: u32, now: Instant) -> Option<FlowView> {
+        let at = idx(u64::from(index));
+        let entry = self.entries.get(at).filter(|entry| entry.is_live != 0)?;
+        Some(FlowView {
+            key: self.key(index)?,
+            record: *self.records.get(at)?,
+            packets: entry.packets,
+            bytes: entry.bytes,
+            idle: Duration::from_millis(u64::from(millis(now).wrapping_sub(entry.last_seen))),
         })
     }
 }

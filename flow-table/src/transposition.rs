@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-pub use ebpf_layout::transposition::{Ip6Addresses, Transposition, edit, kind};
+pub use ebpf_layout::transposition::{Ip6Addresses, NO_PORT, Transposition, edit, kind};
 
 use crate::{
     fate::DropReason,
@@ -25,6 +25,8 @@ pub enum Way {
         reason: DropReason,
         /// What its drops count into.
         counter: u32,
+        /// The port it would have left by, where the decision depended on finding it there.
+        toward: Option<PortId>,
     },
 }
 
@@ -102,8 +104,9 @@ fn write_way(record: &mut Transposition, way: Way) {
             record.kind = kind::SET;
             record.out_set = set.0;
         }
-        Way::Drop { reason, counter } => {
+        Way::Drop { reason, counter, toward } => {
             record.kind = kind::DROP;
+            record.out_port = toward.map_or(NO_PORT, |port| port.0);
             record.reason = reason as u8;
             record.drop_counter = counter;
         }

@@ -105,11 +105,14 @@ impl<'n> Daemon<'n> {
         self.child = Some(self.netns.run(|| command.spawn()).expect("the daemon's process"));
     }
 
-    /// A copy of the program where also nobody may look.
+    /// The program where also nobody may look.
     fn program_for_everybody(&self) -> PathBuf {
         let copy = self.path("sluice");
         if !copy.exists() {
-            fs::copy(program::path(), &copy).expect("a copy of the program");
+            // Another name for it is enough, where both are on one disk.
+            if fs::hard_link(program::path(), &copy).is_err() {
+                fs::copy(program::path(), &copy).expect("a copy of the program");
+            }
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("a program for everybody");
         }
         copy

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use dataplane::port::{
-    BURST, Port, PortMode,
+    BURST, Port, PortMode, Quota,
     afxdp::{MAX_MTU, Mode, Options, Steer},
     umem::{MAX_FRAME_BYTES, Umem},
 };
@@ -221,7 +221,7 @@ fn every_chunk_is_accounted_for_after_mixed_traffic_and_after_closing() {
         let (free, lent) = (port.umem.free_chunks(), usize::try_from(port.umem.lent_chunks()).unwrap());
         assert_eq!(free + lent, 512, "round {round}");
     }
-    port.port.set_quota(16);
+    port.port.set_quota(Quota::most(16));
     while !port.receive().is_empty() {}
     assert!(wait_until(SECOND, || {
         port.port.tx(&mut port.umem, &mut Vec::new());

@@ -136,3 +136,29 @@ fn a_stop_leaves_the_devices_as_they_were_and_no_socket() {
     assert_eq!(link(&lab), before);
     assert!(!daemon.socket().exists());
 }
+
+#[test]
+fn a_device_that_is_renamed_or_moved_away_is_missing_and_forwards_again_when_its_name_returns() {
+    let lab = Lab::new(2);
+    let daemon = Daemon::start(&lab.switch, &lab.config(""));
+    for (away, back) in [("name q2", "link set q2 name p2"), ("netns", "link set p2 netns")] {
+        assert!(lab.probe(1, 2, 2 * SECOND).is_some(), "{away}");
+        let elsewhere = tests::netns::Netns::new();
+        if away == "netns" {
+            lab.switch.ip(&format!("link set p2 netns {}", elsewhere.name()));
+        } else {
+            lab.switch.ip(&format!("link set p2 {away}"));
+        }
+        assert!(wait_until(2 * SECOND, || daemon.state("p2") == "missing"), "{away}: {}", daemon.port("p2"));
+        pause(SECOND / 2);
+        if away == "netns" {
+            elsewhere.ip(&format!("{back} {}", lab.switch.name()));
+            lab.switch.ip("link set p2 up");
+        } else {
+            lab.switch.ip(back);
+        }
+        assert!(lab.probe(1, 2, 2 * SECOND).is_some(), "{away}:\n{}", daemon.log());
+    }
+    let log = daemon.log();
+    assert_eq!(log.matches("p2: missing").count(), 2, "told once each:\n{log}");
+}

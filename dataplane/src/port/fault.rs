@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 
 use super::{
-    Port, PortStatus,
+    Port, PortStatus, Quota,
     umem::{Borrower, Frame, Umem},
 };
 
@@ -92,8 +92,12 @@ impl<P: Port> Port for FaultPort<P> {
         self.inner.is_busy()
     }
 
-    fn set_quota(&mut self, chunks: u32) {
-        self.inner.set_quota(chunks);
+    fn set_quota(&mut self, quota: Quota) {
+        self.inner.set_quota(quota);
+    }
+
+    fn queues(&self) -> u16 {
+        self.inner.queues()
     }
 
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -13,6 +13,25 @@ use umem::{Borrower, Frame, Umem};
 /// Most frames taken from one port in one pass.
 pub const BURST: usize = 64;
 
+/// How many chunks each queue of a port may hold for receiving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// At most this many.
+    pub most: u32,
+    /// This many whatever the others took, as far as chunks are free.
+    pub least: u32,
+    /// Free chunks that are left for frames on their way.
+    pub reserve: u32,
+}
+
+impl Quota {
+    /// At most so many, and nothing left for others.
+    #[must_use]
+    pub const fn most(chunks: u32) -> Self {
+        Self { most: chunks, least: chunks, reserve: 0 }
+    }
+}
+
 /// One attachment of the switch. Owned by one worker; never blocks, allocates or panics.
 pub trait Port: Send + fmt::Debug {
     /// Appends received frames to `into`, at most `room` of them, which is at most [`BURST`] and fits its capacity.
@@ -30,8 +49,13 @@ pub trait Port: Send + fmt::Debug {
         false
     }
 
-    /// Sets how many chunks each of its queues may hold for receiving. A port that holds none ignores it.
-    fn set_quota(&mut self, _chunks: u32) {}
+    /// Sets what each of its queues may hold for receiving. A port that holds nothing ignores it.
+    fn set_quota(&mut self, _quota: Quota) {}
+
+    /// Queues it receives on.
+    fn queues(&self) -> u16 {
+        1
+    }
 
     /// Readable when frames wait to be received; `None` for a port that must be asked.
     fn readiness(&self) -> Option<BorrowedFd<'_>> {

@@ -121,7 +121,7 @@ impl Decoder<'_> {
                 let (units, offset) = interface.copied().unwrap_or((1_000_000, 0));
                 let ticks = (u64::from(packet.ts_high) << 32) | u64::from(packet.ts_low);
                 let whole = ticks.checked_div(units).unwrap_or(0);
-                let at = instant(whole + offset, ticks - whole * units, units);
+                let at = instant(whole.saturating_add(offset), ticks - whole * units, units);
                 let length = flow_table::idx(u64::from(packet.caplen)).min(packet.data.len());
                 Ok(packet.data.get(..length).map(|data| Record { at, bytes: data.to_vec() }))
             }

@@ -1,7 +1,6 @@
 //! Executing transpositions on frames in hand.
 
 use flow_table::{
-    counters::DropCause,
     fate::DropReason,
     id::{OutputSetId, PathId, PortId},
     output::Output,
@@ -58,13 +57,13 @@ pub(super) fn run(
         state.drop_received(no_rule(reason, source));
         return;
     }
-    let sent = if record.kind == kind::PORT {
-        send(frame, &parsed, PortId(record.out_port), transposition::vlan_edit(record), umem, ports)
-    } else {
-        send_copies(frame, &parsed, OutputSetId(record.out_set), umem, ports, state)
-    };
-    match sent {
-        Ok(()) => state.note(Fate::Sent(PathId(record.path))),
+    let path = PathId(record.path);
+    if record.kind == kind::SET {
+        send_copies(frame, &parsed, OutputSetId(record.out_set), path, umem, ports, state);
+        return;
+    }
+    match send(frame, &parsed, PortId(record.out_port), transposition::vlan_edit(record), umem, ports) {
+        Ok(()) => state.note(Fate::Sent(path)),
         Err(reason) => state.drop_received(no_rule(reason, source)),
     }
 }
@@ -113,39 +112,45 @@ fn oversize(frame: Frame, umem: &mut Umem) -> Result<(Frame, usize), DropReason>
     Err(DropReason::Oversize)
 }
 
-/// Sends a copy of the frame by every member of a set but the last, and the frame itself by that one. An error is the
-/// last member's; those of copies are counted here.
+/// Sends a copy of the frame by every member of a set but the last, and the frame itself by that one. It counts as sent
+/// when one member took it, and each member that did not as a drop.
 fn send_copies(
     frame: Frame,
     parsed: &Parsed,
     set: OutputSetId,
+    path: PathId,
     umem: &mut Umem,
     ports: &mut Ports,
     state: &mut State,
-) -> Result<(), DropReason> {
+) {
     let source = parsed.key.in_port();
-    let Some((last, others)) = state.sets.get(set).split_last() else {
-        umem.discard(frame);
-        return Err(DropReason::NoDestination);
-    };
-    let mut refused = CopyErrors::default();
-    let mut copies = 0;
-    for output in others {
-        copies += 1;
-        let sent = match umem.duplicate(&frame) {
-            Some(copy) => send_edited(copy, parsed, output, umem, ports),
-            None => Err(DropReason::NoChunk),
-        };
-        if let Err(reason) = sent {
-            refused.note(reason);
+    let mut refused = Refused::default();
+    let mut sent = 0;
+    match state.sets.get(set).split_last() {
+        Some((last, others)) => {
+            for output in others {
+                let result = match umem.duplicate(&frame) {
+                    Some(copy) => send_edited(copy, parsed, output, umem, ports),
+                    None => Err(DropReason::NoChunk),
+                };
+                sent += refused.unless_sent(result);
+            }
+            sent += refused.unless_sent(send_edited(frame, parsed, last, umem, ports));
+            state.law.copies += others.len() as u64;
+        }
+        None => {
+            umem.discard(frame);
+            sent += refused.unless_sent(Err(DropReason::NoDestination));
         }
     }
-    let sent = send_edited(frame, parsed, last, umem, ports);
-    state.law.copies += copies;
-    for reason in refused.iter() {
-        state.count_drop(DropCause { reason, port: source, rule: None });
+    if sent > 0 {
+        state.note(Fate::Sent(path));
+    } else if let Some(reason) = refused.iter().next() {
+        state.note(Fate::Dropped(no_rule(reason, source)));
     }
-    sent
+    for reason in refused.iter() {
+        state.count_drop(no_rule(reason, source));
+    }
 }
 
 fn send_edited(
@@ -163,13 +168,16 @@ fn send_edited(
 
 /// Drops among the copies of one frame, by reason, without memory of their own.
 #[derive(Default)]
-struct CopyErrors([u32; DropReason::COUNT]);
+struct Refused([u32; DropReason::COUNT]);
 
-impl CopyErrors {
-    fn note(&mut self, reason: DropReason) {
+impl Refused {
+    /// Notes why a copy was not sent; one when it was.
+    fn unless_sent(&mut self, result: Result<(), DropReason>) -> u32 {
+        let Err(reason) = result else { return 1 };
         if let Some(count) = self.0.get_mut(reason.index()) {
             *count += 1;
         }
+        0
     }
 
     fn iter(&self) -> impl Iterator<Item = DropReason> {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     port::{
-        BURST, Port,
+        BURST, Port, Quota,
         umem::{Frame, Umem},
     },
     report::Count,
@@ -96,10 +96,12 @@ impl Ports {
         port
     }
 
-    /// Divides half of the chunks among the queues of all ports for receiving; the other half is for frames on their way.
+    /// Divides half of the chunks among the queues of all ports for receiving, also of those not attached yet; the other
+    /// half is for frames on their way, and for ports that come later.
     fn share(&mut self, chunks: u32) {
-        let queues: u32 = self.attached().map(|port| u32::from(port.status().queues.max(1))).sum();
-        let quota = chunks / 2 / queues.max(1);
+        let queues: u32 = self.slots().map(|slot| slot.port.as_ref().map_or(1, |port| u32::from(port.queues()))).sum();
+        let most = chunks / 2 / queues.max(1);
+        let quota = Quota { most, least: most.min(64), reserve: chunks / 4 };
         for port in self.slots.iter_mut().flatten().filter_map(|slot| slot.port.as_mut()) {
             port.set_quota(quota);
         }
@@ -121,18 +123,20 @@ impl Ports {
 
     /// Takes frames from every port, at most [`BURST`] each, until the burst is full. Returns how many.
     pub(super) fn receive(&mut self, umem: &mut Umem, burst: &mut Burst, state: &mut State) -> usize {
-        let count = self.slots.len();
-        for offset in 0..count {
+        let first = if self.first < self.slots.len() { self.first } else { 0 };
+        self.first = 0;
+        let (before, from) = self.slots.split_at_mut(first);
+        for (at, slot) in (first..).zip(from).chain((0..).zip(before)) {
             let room = (CAPACITY - burst.frames.len()).min(BURST);
             if room == 0 {
-                self.first = (self.first + offset) % count;
+                self.first = at;
                 break;
             }
-            let Some(Some(slot)) = self.slots.get_mut((self.first + offset) % count) else { continue };
+            let Some(slot) = slot else { continue };
             let Some(port) = &mut slot.port else { continue };
-            let before = burst.frames.len();
+            let had = burst.frames.len();
             port.rx(umem, &mut burst.frames, room);
-            for frame in burst.frames.iter().skip(before) {
+            for frame in burst.frames.iter().skip(had) {
                 slot.rx.add(frame.len() as u64);
                 burst.sources.push(slot.id);
             }

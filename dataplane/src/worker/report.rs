@@ -32,7 +32,10 @@ impl Worker {
             .map(|(cause, packets)| DropReport { reason: cause.reason, port: cause.port, rule: cause.rule, packets })
             .collect();
         drops.sort_by_key(|drop| (drop.reason, drop.port, drop.rule));
-        let dropped_from = |id: PortId| drops.iter().filter(|drop| drop.port == id).map(|drop| drop.packets).sum();
+        let mut dropped_from: BTreeMap<PortId, u64> = BTreeMap::new();
+        for drop in &drops {
+            *dropped_from.entry(drop.port).or_default() += drop.packets;
+        }
         let ports = self
             .ports
             .slots()
@@ -41,7 +44,7 @@ impl Worker {
                 status: slot.port.as_deref().map(Port::status),
                 rx: slot.rx,
                 tx: slot.tx,
-                drops: dropped_from(slot.id),
+                drops: dropped_from.get(&slot.id).copied().unwrap_or_default(),
             })
             .collect();
         Report { ports, rules: rules.into_iter().collect(), drops, worker: self.worker_report() }
@@ -50,7 +53,9 @@ impl Worker {
     fn worker_report(&self) -> WorkerReport {
         WorkerReport {
             law: self.state.law,
-            hits: self.state.law.rx - self.state.counters.misses - self.state.counters.unreadable,
+            hits: self.state.law.rx + self.state.walked_again
+                - self.state.counters.misses
+                - self.state.counters.unreadable,
             flows: u64::from(self.flows.len()),
             flow_capacity: self.flows.capacity() as u64,
             expired: self.flows.expired(),
@@ -65,10 +70,7 @@ impl Worker {
     /// At most `limit` flow entries, the busiest first.
     #[must_use]
     pub fn flows(&self, limit: usize, now: Instant) -> Vec<FlowReport> {
-        let mut views: Vec<_> = self.flows.iter(now).collect();
-        views.sort_by_key(|view| (std::cmp::Reverse(view.packets), view.key.0));
-        views.truncate(limit);
-        let reported = views.into_iter().map(|view| {
+        let reported = self.flows.busiest(limit, now).into_iter().map(|view| {
             let verdict = match view.record.kind {
                 kind::PORT => FlowVerdict::Forward(vec![PortId(view.record.out_port)]),
                 kind::SET => {

@@ -11,7 +11,7 @@ use flow_table::{
     id::{NetworkId, PathId},
     packet::fields,
     pipeline::{Outcome, Pipeline, Walk},
-    table::{FlowTable, Lookup},
+    table::{FlowTable, Lookup, Slot},
     transposition::{self, Decision, Ip6Addresses, Transposition, Way},
 };
 
@@ -68,13 +68,15 @@ impl SlowPath {
                 return;
             }
             Outcome::Forward => self.way(state),
-            Outcome::Drop { reason, rule } => state.way_of_drop(DropCause { reason, port: key.in_port(), rule }),
+            Outcome::Drop { reason, rule } => {
+                state.way_of_drop(DropCause { reason, port: key.in_port(), rule }, self.walk.toward())
+            }
         };
         let decision = Decision {
             before: key,
             after: self.walk.words(),
             decrement_ttl: self.walk.decrements_ttl(),
-            way: way.unwrap_or(Way::Drop { reason: DropReason::NoDestination, counter: u32::MAX }),
+            way: way.unwrap_or(Way::Drop { reason: DropReason::NoDestination, counter: u32::MAX, toward: None }),
             path: path.unwrap_or(PathId::NONE),
         };
         let (record, wide) = transposition::compile(&decision);
@@ -113,6 +115,27 @@ impl SlowPath {
                 state.drop_received(no_rule(DropReason::NoDestination, source));
             }
         }
+    }
+
+    /// Decides anew for a packet whose entry was evicted for another flow in the same pass: its turn is now.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn decide_again(
+        &mut self,
+        packet: &Packet,
+        lookup: &mut Lookup,
+        policy: &Arc<Pipeline>,
+        flows: &mut FlowTable,
+        umem: &Umem,
+        state: &mut State,
+    ) {
+        lookup.slot = Slot::NONE;
+        let (waiting, walks) = (self.once.len(), state.counters.misses);
+        self.upcall(packet, lookup, policy, flows, umem, state);
+        if self.once.len() > waiting {
+            self.once.rotate_right(1); // ahead of the decisions for packets still to come
+        }
+        state.walked_again += state.counters.misses - walks;
     }
 
     /// Where the walk's outputs lie: one port, or a set. `None` when no further set can be kept.

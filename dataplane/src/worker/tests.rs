@@ -80,9 +80,13 @@ impl Rig {
     }
 
     fn with_chunks(policy: &Policy, chunks: u32) -> Self {
+        Self::with_room(policy, chunks, 1024)
+    }
+
+    fn with_room(policy: &Policy, chunks: u32, flows: u32) -> Self {
         let seed = Seed::new(1);
         let pipeline = Arc::new(Pipeline::new(policy, seed));
-        let mut worker = Worker::new(pipeline, Umem::new(chunks).unwrap(), 1024, seed);
+        let mut worker = Worker::new(pipeline, Umem::new(chunks).unwrap(), flows, seed);
         worker.record_fates();
         let mut wires = Vec::new();
         for port in &policy.ports {
@@ -324,6 +328,110 @@ fn when_no_chunk_is_free_copies_are_dropped_and_the_rest_goes_on() {
     let drops = rig.worker.report().drops;
     assert_eq!(drops.iter().map(|drop| drop.reason).collect::<Vec<_>>(), [DropReason::NoChunk]);
     assert_eq!(rig.worker.umem().free_chunks(), 4);
+}
+
+#[test]
+fn a_packet_whose_entry_is_evicted_in_its_own_pass_still_goes_where_it_must() {
+    let mut policy = policy();
+    policy.ports[1].mac = Some(mac(2));
+    policy.ports[2].mac = Some(mac(3));
+    let mut rig = Rig::with_room(&policy, 256, 64);
+    rig.pass(0, &udp(1, 2, 1));
+    for round in 0..50_u16 {
+        let slow = udp(1, 2, 1);
+        assert!(rig.wires[0].send(&slow));
+        for n in 0..60 {
+            assert!(rig.wires[0].send(&udp(1, 3, 1000 + 60 * round + n)));
+        }
+        let sent = rig.poll();
+        assert_eq!((sent[1].as_slice(), sent[2].len()), (std::slice::from_ref(&slow), 60), "round {round}");
+    }
+    assert!(rig.worker.report().worker.evicted > 1000);
+}
+
+#[test]
+fn a_denied_flow_is_judged_anew_when_its_destination_moves() {
+    let mut policy = policy();
+    policy.ports[1].guarded_to = true;
+    let mut rig = Rig::new(&policy);
+    rig.pass(1, &udp(2, 9, 1));
+    rig.worker.fates();
+    rig.pass(0, &udp(1, 2, 53));
+    assert_eq!(rig.reason(), Some(DropReason::AclToDefault));
+    rig.pass(2, &udp(2, 9, 1)); // to a port that anybody may reach
+    assert_eq!(rig.pass(0, &udp(1, 2, 53))[2].len(), 1);
+}
+
+#[test]
+fn a_rule_asked_for_several_outputs_counts_a_broadcast_once() {
+    let allow = Match::any().with_exact(Field::L4Dst, 53);
+    let mut rig = Rig::new(&with_rule(policy(), 9, TableId::AclTo, allow, Action::Allow));
+    let mut frame = udp(1, 2, 53);
+    frame[..6].fill(0xff);
+    assert_eq!(rig.pass(0, &frame).iter().map(Vec::len).sum::<usize>(), 2);
+    assert_eq!(rig.worker.report().rules[0].1.packets, 1);
+}
+
+#[test]
+fn a_second_tag_hides_nothing_from_the_tables() {
+    let mut policy = policy();
+    policy.ports[0].vlan = VlanMode::Access(VlanId::new(10).unwrap());
+    policy.ports[0].guarded_from = true;
+    let mut rig = Rig::new(&policy);
+    let plain = udp(1, 2, 53);
+    for tags in [
+        &[0x81, 0, 0, 0, 0x81, 0, 0, 0][..],
+        &[0x81, 0, 0, 0, 0x81, 0, 0, 20],
+        &[0x88, 0xa8, 0, 0],
+        &[0x81, 0, 0, 0, 0x88, 0xa8, 0, 0],
+        &[0x91, 0, 0, 0],
+        &[0x81, 0, 0x0f, 0xff],
+    ] {
+        let mut frame = plain.clone();
+        frame.splice(12..12, tags.iter().copied());
+        rig.pass(0, &frame);
+        assert_eq!(rig.reason(), Some(DropReason::Vlan), "{tags:02x?}");
+    }
+}
+
+#[test]
+fn a_port_that_changes_its_vlan_takes_its_stations_with_it() {
+    let vlan = |id| VlanMode::Access(VlanId::new(id).unwrap());
+    let mut policy = policy();
+    policy.ports.iter_mut().for_each(|port| port.vlan = vlan(10));
+    let mut rig = Rig::new(&policy);
+    rig.pass(1, &udp(2, 1, 1));
+    policy.ports[1].vlan = vlan(20);
+    rig.publish(&policy);
+    assert_eq!(rig.pass(0, &udp(1, 2, 53))[2].len(), 1, "flooded in its old VLAN, not lost");
+}
+
+#[test]
+fn a_broadcast_is_sent_when_one_port_takes_it_and_dropped_when_none_does() {
+    for lost in [1, 2] {
+        let mut rig = Rig::new(&policy());
+        drop(rig.worker.detach(PortId(lost)));
+        rig.pass(0, &udp(1, 99, 53));
+        assert!(matches!(rig.fate(), Fate::Sent(_)), "port {lost} is away");
+        drop(rig.worker.detach(PortId(3 - lost)));
+        rig.pass(0, &udp(1, 99, 53));
+        assert_eq!(rig.reason(), Some(DropReason::PortMissing));
+    }
+}
+
+#[test]
+fn a_station_turned_away_by_a_full_network_is_learned_once_there_is_room() {
+    let mut policy = policy();
+    policy.networks[0].mac_limit = 1;
+    policy.networks[0].aging = Duration::from_secs(60);
+    let mut rig = Rig::new(&policy);
+    rig.pass(2, &udp(3, 9, 1));
+    for _ in 0..140 {
+        rig.pass(0, &udp(1, 3, 7)); // a flow that is remembered, and so does not learn
+        rig.wait(Duration::from_secs(1));
+    }
+    let known: Vec<_> = rig.worker.fdb(rig.now).into_iter().map(|entry| entry.mac).collect();
+    assert_eq!(known, [mac(1)]);
 }
 
 mod answers;

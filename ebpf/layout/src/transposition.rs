@@ -12,6 +12,9 @@ pub mod kind {
     pub const SET: u8 = 2;
 }
 
+/// No port: never a port's number.
+pub const NO_PORT: u16 = u16::MAX;
+
 /// Bits of `edits`: which fields of the record are to be stored into the packet.
 pub mod edit {
     /// Destination MAC.
@@ -78,7 +81,7 @@ pub struct Transposition {
     pub port_delta: u16,
     /// TCI to insert or set.
     pub vlan_tci: u16,
-    /// Port to send by, for [`kind::PORT`].
+    /// Port to send by, for [`kind::PORT`]; for [`kind::DROP`] the port that was found before it was dropped, or [`NO_PORT`].
     pub out_port: u16,
     /// Output set to send by, for [`kind::SET`].
     pub out_set: u16,

@@ -56,12 +56,6 @@ impl TupleSpace {
         tuples.sort_by_key(|tuple| Reverse(tuple.best)); // stable
         Self { rules, tuples: tuples.into(), seed }
     }
-
-    /// How many tuples there are: the most hash lookups a packet costs.
-    #[must_use]
-    pub fn tuples(&self) -> usize {
-        self.tuples.len()
-    }
 }
 
 impl Tuple {

@@ -162,6 +162,9 @@ fn extensions(
         left -= 1;
         let size = match next {
             44 => {
+                if inner.fragment != Fragment::Whole as u8 {
+                    return Err(DropReason::Malformed); // a second one would undo the first
+                }
                 let word = u16::from_be_bytes([b2, b3]);
                 let rest = end - offset - 8;
                 inner.fragment = fragment_state(word >> 3, word & 1 != 0, rest, following)?;
@@ -306,6 +309,16 @@ mod tests {
         let parsed = parse(&frame, PortId(0)).unwrap();
         assert!(parsed.key.is_later_fragment());
         assert_eq!((parsed.key.l4_src(), parsed.key.l4_dst(), parsed.offsets.l4), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_second_fragment_header_does_not_undo_the_first() {
+        let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 24, 44, 64];
+        frame.extend_from_slice(&[0x20; 32]);
+        frame.extend_from_slice(&[44, 0, 0, 1, 0, 0, 0, 1]); // first fragment, more to come
+        frame.extend_from_slice(&[17, 0, 0, 0, 0, 0, 0, 1]); // whole
+        frame.extend_from_slice(&[0, 53, 0, 53, 0, 8, 0, 0]);
+        assert_eq!(parse(&frame, PortId(0)), Err(DropReason::Malformed));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(super) fn admit(topology: &Topology, key: &FlowKey, walk: &mut Walk) -> Resu
     if !key.eth_src().is_unicast() {
         return Err(DropReason::BadSource);
     }
+    if matches!(key.eth_type(), ethertype::VLAN | ethertype::SERVICE_VLAN | ethertype::OLD_SERVICE_VLAN) {
+        return Err(DropReason::Vlan); // what a further tag hides would be judged by no table
+    }
     let vlan = vlan_of(&port.vlan, key.vlan_tci()).ok_or(DropReason::Vlan)?;
     walk.domain = port.network.map(|network| Domain { network, vlan });
     if let Some(domain) = walk.domain {
@@ -33,6 +36,9 @@ pub(super) fn admit(topology: &Topology, key: &FlowKey, walk: &mut Walk) -> Resu
 /// A priority tag (VLAN id 0) counts as no tag (IEEE 802.1Q-2018, 6.9).
 pub(super) fn vlan_of(mode: &VlanMode, tci: u16) -> Option<u16> {
     let tagged = tci & 0x0fff;
+    if tagged == 0x0fff {
+        return None; // reserved (IEEE 802.1Q-2018, 9.6)
+    }
     match mode {
         VlanMode::All => Some(tagged),
         VlanMode::Access(vlan) => (tagged == 0).then(|| vlan.get()),

@@ -4,6 +4,8 @@ mod acl;
 mod forward;
 mod output;
 
+pub(super) use output::is_carried;
+
 use super::{Topology, walk::Walk};
 use crate::{
     classifier::{Classifier, TupleSpace},
@@ -79,7 +81,10 @@ impl Layer {
     /// The best rule, noted as hit.
     fn best(&self, walk: &mut Walk) -> Option<&Rule> {
         let rule = self.rules.lookup(&walk.headers, &mut walk.consulted)?;
-        walk.rules.push(rule.id);
+        // Once a packet, however many outputs it is asked for.
+        if !walk.rules.contains(&rule.id) {
+            walk.rules.push(rule.id);
+        }
         Some(rule)
     }
 

@@ -261,7 +261,12 @@ fn tags_are_pushed_popped_and_kept_as_the_ports_say_and_vlans_do_not_mix() {
 #[test]
 fn questions_and_packets_for_the_gateway_are_the_switchs_own() {
     let mut bench = Bench::new(&policy());
-    assert_eq!(bench.walk(1, &udp(1, GATEWAY, 53)), Outcome::Local(BLUE));
+    let mut ping = Vec::new();
+    let builder = PacketBuilder::ethernet2(mac(1).0, GATEWAY.0).ipv4([10, 0, 0, 1], [10, 0, 0, 254], 64);
+    builder.icmpv4_echo_request(1, 1).write(&mut ping, b"ping").unwrap();
+    assert_eq!(bench.walk(1, &ping), Outcome::Local(BLUE));
+    assert_eq!(bench.walk(1, &udp(1, GATEWAY, 53)), dropped(DropReason::NotAnswered, None));
+    assert!(bench.walk.is_cacheable(), "what is never answered is known by the key alone");
     let mut arp = vec![0xff; 6];
     arp.extend_from_slice(&mac(1).0);
     arp.extend_from_slice(&[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

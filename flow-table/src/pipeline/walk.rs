@@ -36,6 +36,7 @@ pub struct Walk {
     pub(super) volatile: bool,
     pub(super) admitted: bool,
     pub(super) decrement_ttl: bool,
+    pub(super) toward: Option<PortId>,
     pub(super) rules: Vec<RuleId>,
     pub(super) outputs: Vec<Output>,
 }
@@ -48,6 +49,7 @@ impl Walk {
         self.volatile = false;
         self.admitted = false;
         self.decrement_ttl = false;
+        self.toward = None;
         self.rules.clear();
         self.outputs.clear();
     }
@@ -62,6 +64,12 @@ impl Walk {
     #[must_use]
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
+    }
+
+    /// The one port the packet was to leave by, whatever became of it then.
+    #[must_use]
+    pub const fn toward(&self) -> Option<PortId> {
+        self.toward
     }
 
     /// The headers' words after every edit.

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     port::{
-        PortMode,
+        PortMode, Quota,
         umem::{Borrower, MAX_FRAME_BYTES, UmemArea},
     },
     sys::{
@@ -175,7 +175,8 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
     let epoll = watch(&sockets).map_err(|error| work.kernel("watching several queues", error.into()))?;
     let Work { steering, mut notes, .. } = work;
     notes.extend(vlan_note(&options.device, &facts));
-    let port = AfXdpPort { sockets, first: 0, epoll, area: area.clone(), borrower, mode, quota: options.ring };
+    let port =
+        AfXdpPort { sockets, first: 0, epoll, area: area.clone(), borrower, mode, quota: Quota::most(options.ring) };
     let device = options.device.clone();
     Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
 }

@@ -23,12 +23,13 @@ pub use steering::{OwnedError, SteeringCounters};
 
 use self::socket::Socket;
 use super::{
-    BelowCounters, Port, PortMode, PortStatus,
+    BelowCounters, Port, PortMode, PortStatus, Quota,
     umem::{Borrower, Frame, Umem, UmemArea},
 };
 use crate::sys;
 
-/// How long a device may go on writing to a zero-copy socket's chunks after it is closed.
+/// How long a device may go on using a socket's chunks after it is closed: writing them in zero-copy mode, sending from
+/// them where its driver takes pages as they are.
 const DEVICE_TEARDOWN: Duration = Duration::from_millis(100);
 
 /// The worker's half of an AF_XDP port.
@@ -46,7 +47,7 @@ pub struct AfXdpPort {
     area: UmemArea,
     borrower: Borrower,
     mode: PortMode,
-    quota: u32,
+    quota: Quota,
 }
 
 impl Port for AfXdpPort {
@@ -74,8 +75,12 @@ impl Port for AfXdpPort {
     }
 
     /// Never more than the ring's size, which it is at first. A lower quota is reached as frames arrive.
-    fn set_quota(&mut self, chunks: u32) {
-        self.quota = chunks;
+    fn set_quota(&mut self, quota: Quota) {
+        self.quota = quota;
+    }
+
+    fn queues(&self) -> u16 {
+        u16::try_from(self.sockets.len()).unwrap_or(u16::MAX)
     }
 
     fn is_busy(&self) -> bool {
@@ -99,16 +104,17 @@ impl Port for AfXdpPort {
             below.tx_invalid += counters.tx_invalid;
             below.bad_descriptors += counters.bad_descriptors;
         }
-        PortStatus { mode: self.mode, queues: u16::try_from(self.sockets.len()).unwrap_or(u16::MAX), below }
+        PortStatus { mode: self.mode, queues: self.queues(), below }
     }
 
     fn close(self: Box<Self>) -> Option<Borrower> {
         let Self { sockets, borrower, mode, epoll, .. } = *self;
+        let unsent = sockets.iter().any(Socket::is_sending);
         drop(epoll);
         // Closing waits until the kernel no longer copies into our chunks. What a device does itself may end a little later,
         // and nothing tells when.
         drop(sockets);
-        if mode == PortMode::ZeroCopy {
+        if mode == PortMode::ZeroCopy || unsent {
             sys::pause(DEVICE_TEARDOWN);
         }
         Some(borrower)

@@ -24,7 +24,7 @@ use rustix::{
 use super::ring::{Consumer, Producer};
 use crate::{
     port::{
-        BelowCounters,
+        BelowCounters, Quota,
         umem::{Borrower, CHUNK_BYTES, Frame, Umem, UmemArea},
     },
     sys,
@@ -155,7 +155,7 @@ impl Socket {
     }
 
     /// Appends received frames, at most `room`, and lends the kernel new chunks up to `quota`.
-    pub(super) fn rx(&mut self, umem: &mut Umem, into: &mut Vec<Frame>, room: usize, quota: u32, us: Borrower) {
+    pub(super) fn rx(&mut self, umem: &mut Umem, into: &mut Vec<Frame>, room: usize, quota: Quota, us: Borrower) {
         let count = self.rx.available().min(u32::try_from(room).unwrap_or(u32::MAX));
         for _ in 0..count {
             let XdpDesc { addr, len, options } = self.rx.pop();
@@ -181,10 +181,13 @@ impl Socket {
         self.refill(umem, quota, us);
     }
 
-    fn refill(&mut self, umem: &mut Umem, quota: u32, us: Borrower) {
-        let wanted = quota.min(self.ring).saturating_sub(self.receiving).min(self.fill.room());
+    fn refill(&mut self, umem: &mut Umem, quota: Quota, us: Borrower) {
+        let wanted = quota.most.min(self.ring).saturating_sub(self.receiving).min(self.fill.room());
+        // The reserve is for frames on their way; a few chunks every queue may have all the same.
+        let free = u32::try_from(umem.free_chunks()).unwrap_or(u32::MAX);
+        let spare = free.saturating_sub(quota.reserve).max(quota.least.saturating_sub(self.receiving));
         let mut given = 0;
-        while given < wanted
+        while given < wanted.min(spare)
             && let Some(chunk) = umem.alloc()
         {
             self.fill.push(umem.lend(chunk, us));
@@ -193,10 +196,11 @@ impl Socket {
         if given > 0 {
             self.receiving += given;
             self.fill.publish();
-            if self.fill.needs_wakeup() {
-                // Only a driver in zero-copy mode asks for this. Its answer says nothing: there is no data to read.
-                let _ = recv(&self.fd, &mut [0; 0], RecvFlags::DONTWAIT);
-            }
+        }
+        if self.fill.needs_wakeup() {
+            // Only a driver in zero-copy mode asks for this, as long as it wants to. Its answer says nothing: there is no
+            // data to read.
+            let _ = recv(&self.fd, &mut [0; 0], RecvFlags::DONTWAIT);
         }
     }
 
@@ -255,6 +259,11 @@ impl Socket {
     /// True while frames wait in the TX ring that a further call can push out.
     pub(super) fn is_busy(&self) -> bool {
         !self.stalled && self.tx.as_ref().is_some_and(|tx| tx.pending() > 0)
+    }
+
+    /// True while frames given to the kernel are not known to be sent.
+    pub(super) const fn is_sending(&self) -> bool {
+        self.sending > 0
     }
 
     pub(super) fn below(&self) -> BelowCounters {
@@ -350,7 +359,7 @@ mod tests {
         let mut umem = Umem::new(64).unwrap();
         let (mut socket, mut kernel) = socket(8);
         let mut frames = Vec::with_capacity(BURST);
-        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        socket.rx(&mut umem, &mut frames, BURST, Quota::most(8), US);
         let none = XdpDescOptions::empty();
         let chunk = kernel.chunk();
         kernel.deliver(chunk + 256, 0, none);
@@ -363,7 +372,7 @@ mod tests {
         let chunk = kernel.chunk();
         kernel.deliver(chunk + 256, 60, none);
         kernel.deliver(chunk + 256, 60, none);
-        socket.rx(&mut umem, &mut frames, BURST, 8, US);
+        socket.rx(&mut umem, &mut frames, BURST, Quota::most(8), US);
         assert_eq!(frames.iter().map(Frame::len).collect::<Vec<_>>(), [60]);
         assert_eq!(socket.bad_descriptors, 6);
         assert_eq!(umem.free_chunks() + usize::try_from(umem.lent_chunks()).unwrap() + frames.len(), 64);
@@ -408,20 +417,20 @@ mod tests {
         let mut umem = Umem::new(8).unwrap();
         let (mut socket, mut kernel) = socket(8);
         let mut frames = Vec::with_capacity(BURST);
-        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        socket.rx(&mut umem, &mut frames, BURST, Quota::most(3), US);
         assert_eq!((kernel.fill.available(), umem.lent_chunks()), (3, 3));
-        socket.rx(&mut umem, &mut frames, BURST, 3, US);
+        socket.rx(&mut umem, &mut frames, BURST, Quota::most(3), US);
         assert_eq!(umem.lent_chunks(), 3);
-        socket.rx(&mut umem, &mut frames, BURST, 100, US);
+        socket.rx(&mut umem, &mut frames, BURST, Quota::most(100), US);
         assert_eq!((kernel.fill.available(), umem.free_chunks()), (8, 0), "the ring's size at most");
         for _ in 0..8 {
             let chunk = kernel.chunk();
             kernel.deliver(chunk + 256, 60, XdpDescOptions::empty());
         }
-        socket.rx(&mut umem, &mut frames, 5, 8, US);
+        socket.rx(&mut umem, &mut frames, 5, Quota::most(8), US);
         assert_eq!((frames.len(), kernel.fill.available()), (5, 0), "starved: no chunk is free");
         frames.drain(..).for_each(|frame| umem.discard(frame));
-        socket.rx(&mut umem, &mut frames, 0, 8, US);
+        socket.rx(&mut umem, &mut frames, 0, Quota::most(8), US);
         assert_eq!(kernel.fill.available(), 5, "and fed again");
     }
 }

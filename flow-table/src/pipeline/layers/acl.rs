@@ -5,7 +5,7 @@ use crate::{
     fate::DropReason,
     field::Field,
     id::RuleId,
-    key::{FlowKey, protocol},
+    key::protocol,
     output::Output,
     pipeline::{Topology, ingress, walk::Walk},
     policy::PortPolicy,
@@ -13,7 +13,7 @@ use crate::{
 
 /// May the sender open this?
 pub(super) fn from(layer: &Layer, topology: &Topology, walk: &mut Walk) -> Step {
-    if !is_judged(&key_of(walk)) {
+    if !is_judged(walk) {
         return Step::Next;
     }
     let guarded = topology.port(walk.in_port).is_some_and(|port| port.guarded_from);
@@ -26,7 +26,7 @@ pub(super) fn from(layer: &Layer, topology: &Topology, walk: &mut Walk) -> Step 
 
 /// May the receiver be reached? Outputs that may not are taken out; when none is left, the packet dies.
 pub(super) fn to(layer: &Layer, topology: &Topology, walk: &mut Walk) -> Step {
-    if !is_judged(&key_of(walk)) {
+    if !is_judged(walk) {
         return Step::Next;
     }
     let mut denied: Option<(DropReason, Option<RuleId>)> = None;
@@ -58,8 +58,15 @@ fn reach(layer: &Layer, port: Option<&PortPolicy>, output: Output, walk: &mut Wa
 }
 
 /// ARP, neighbour discovery and DHCP belong to table `security`; ICMPv6 too-big always passes (RFC 4890, 4.3.1).
-fn is_judged(key: &FlowKey) -> bool {
+///
+/// What comes from beyond the link, or in pieces, is no neighbour discovery (RFC 4861, 6.1 and 7.1; RFC 6980, 5).
+fn is_judged(walk: &mut Walk) -> bool {
+    let key = key_of(walk);
+    if ingress::is_neighbour_discovery(&key) {
+        // Never cached, so a field outside the key may be looked at.
+        return walk.headers.packet.ttl != Some(255) || key.is_fragment();
+    }
     let too_big =
         key.is_ipv6() && key.protocol() == protocol::ICMPV6 && key.l4_dst() == 2 << 8 && !key.is_later_fragment();
-    key.is_ip() && !ingress::is_never_cached(key) && !too_big
+    key.is_ip() && !ingress::is_dhcp(&key) && !too_big
 }

@@ -8,7 +8,7 @@ use crate::{
     fdb::{Domain, Fdb},
     field::Field,
     id::{PortId, RuleId},
-    key::{FlowKey, ethertype},
+    key::{FlowKey, ethertype, protocol},
     output::Output,
     packet::vlan::VlanEdit,
     pipeline::{Topology, ingress, walk::Walk},
@@ -38,6 +38,7 @@ pub(super) fn process(layer: &Layer, topology: &Topology, fdb: &Fdb, walk: &mut 
 }
 
 fn send_to(port: PortId, walk: &mut Walk) -> Step {
+    walk.toward = Some(port);
     walk.outputs.push(Output { port, vlan: VlanEdit::Keep, dscp: None });
     Step::Next
 }
@@ -50,6 +51,12 @@ fn switch(topology: &Topology, fdb: &Fdb, key: &FlowKey, walk: &mut Walk, by: Op
     if let Some(network) = topology.network(domain.network)
         && is_for_gateway(network, key, walk)
     {
+        // What is never answered is known by the key alone.
+        let may_be_answered =
+            key.eth_type() == ethertype::ARP || matches!(key.protocol(), protocol::ICMP | protocol::ICMPV6);
+        if !may_be_answered {
+            return Step::Drop { reason: DropReason::NotAnswered, rule: by };
+        }
         return Step::Local(domain.network);
     }
     let destination = key.eth_dst();

@@ -85,7 +85,7 @@ fn vlan_of_walk(topology: &Topology, walk: &Walk) -> u16 {
 }
 
 /// True when a port of this mode carries `vlan`, tagged or not.
-pub(super) fn is_carried(mode: &VlanMode, vlan: u16) -> bool {
+pub(in crate::pipeline) fn is_carried(mode: &VlanMode, vlan: u16) -> bool {
     match mode {
         VlanMode::All => true,
         VlanMode::Access(access) => access.get() == vlan,
