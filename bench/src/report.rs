@@ -124,7 +124,7 @@ fn veth(f: &mut fmt::Formatter<'_>, contest: &Contest) -> fmt::Result {
             burst.median
         )?;
     }
-    let (ratio, added) = (contest.delivered, contest.added_ns);
+    let (ratio, cpu, added) = (contest.delivered, contest.cpu, contest.added_ns);
     writeln!(f, "delivered, switch / bare: {:.3}, 90 % interval {:.3}-{:.3}", ratio.median, ratio.low, ratio.high)?;
     writeln!(f, "CPU time a packet, bare / switch: {:.3}, 90 % interval {:.3}-{:.3}", cpu.median, cpu.low, cpu.high)?;
     writeln!(
