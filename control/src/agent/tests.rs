@@ -398,3 +398,17 @@ fn a_reload_refused_for_one_device_detaches_none_of_the_others() {
     agent.reload().unwrap_err();
     assert!(world.plane.calls().is_empty());
 }
+
+#[test]
+fn what_a_reload_brings_has_its_name_before_anything_of_it_is_counted() {
+    let world = World::new(two());
+    let mut agent = world.start().unwrap();
+    let mut ports = two();
+    ports.push(port(3, "c", "veth-c"));
+    world.device("veth-c", Some(Device { index: 7, mtu: 1500 }));
+    // The turn ends at its first step that touches a device.
+    world.plane.told().refuses.insert("veth-c".to_owned(), "no".to_owned());
+    world.write("hash-2", ports);
+    agent.reload().unwrap_err();
+    assert_eq!(agent.shown().load().names.port(PortId(3)), "c");
+}
