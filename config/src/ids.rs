@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use flow_table::{
-    id::{NetworkId, PortId, RuleId},
-    rule::TableId,
-};
+use flow_table::id::{NetworkId, PortId, RuleId};
+
+use crate::model::Rule;
 
 /// Hands out identifiers by name. One that stays configured keeps its identifier; one that goes frees it, for use only
-/// after all others have been.
+/// after all others have been. A rule that says something else under its old name is another rule.
 ///
 /// Zero is never handed out: in a packet's words it means no port and no network.
 ///
@@ -45,10 +44,10 @@ impl Ids {
         self.networks.get(name).map(|id| NetworkId(narrow(id)))
     }
 
-    /// The identifier of the rule of this table and name, where it has one.
+    /// The identifier of a rule that says this, where it has one.
     #[must_use]
-    pub fn rule(&self, table: TableId, name: &str) -> Option<RuleId> {
-        self.rules.get(&rule_key(table, name)).map(RuleId)
+    pub fn rule(&self, rule: &Rule) -> Option<RuleId> {
+        self.rules.get(&rule_key(rule)).map(RuleId)
     }
 
     /// Forgets every name that is not among these, then gives an identifier to each that has none, in this order.
@@ -56,16 +55,20 @@ impl Ids {
         &mut self,
         ports: impl Iterator<Item = &'n str>,
         networks: impl Iterator<Item = &'n str>,
-        rules: impl Iterator<Item = (TableId, &'n str)>,
+        rules: impl Iterator<Item = &'n Rule>,
     ) {
         self.ports.assign(ports.map(str::to_owned).collect());
         self.networks.assign(networks.map(str::to_owned).collect());
-        self.rules.assign(rules.map(|(table, name)| rule_key(table, name)).collect());
+        self.rules.assign(rules.map(rule_key).collect());
     }
 }
 
-fn rule_key(table: TableId, name: &str) -> String {
-    format!("{}:{name}", table.name())
+/// What a rule is counted under: its place among others and all it says. Names of rules that have none in the file are
+/// numbered, and move to another rule when one is inserted; its count must not.
+fn rule_key(rule: &Rule) -> String {
+    let Rule { table, name, priority, text, .. } = rule;
+    // No part but the last can hold a line end: the parts of one rule never read as those of another.
+    [table.name(), name, &priority.0.to_string(), &text.matches, &text.action].join("\n")
 }
 
 fn narrow(id: u32) -> u16 {
@@ -117,7 +120,10 @@ impl Pool {
 
 #[cfg(test)]
 mod tests {
+    use flow_table::{id::Priority, rule::TableId};
+
     use super::*;
+    use crate::model::{Action, RuleText};
 
     fn assign(pool: &mut Pool, names: &[&str]) -> Vec<u32> {
         pool.assign(names.iter().map(|name| (*name).to_owned()).collect());
@@ -135,13 +141,33 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_one_name_in_another_table_is_another_rule() {
-        let mut ids = Ids::default();
-        let none = || core::iter::empty::<&str>();
-        ids.assign(none(), none(), [(TableId::AclFrom, "x")].into_iter());
-        let first = ids.rule(TableId::AclFrom, "x").unwrap();
-        ids.assign(none(), none(), [(TableId::AclTo, "x")].into_iter());
-        assert_eq!(ids.rule(TableId::AclFrom, "x"), None);
-        assert_ne!(ids.rule(TableId::AclTo, "x").unwrap(), first);
+    fn a_rule_is_another_in_another_table_and_when_it_says_something_else() {
+        let rule = |table, priority, matches: &str, action: &str| Rule {
+            name: "x".to_owned(),
+            table,
+            priority: Priority(priority),
+            matches: Vec::new(),
+            action: Action::Allow,
+            text: RuleText { matches: matches.to_owned(), action: action.to_owned() },
+        };
+        let first = rule(TableId::AclFrom, 1, "{tcp.dst: 22}", "allow");
+        let others = [
+            rule(TableId::AclTo, 1, "{tcp.dst: 22}", "allow"),
+            rule(TableId::AclFrom, 2, "{tcp.dst: 22}", "allow"),
+            rule(TableId::AclFrom, 1, "{tcp.dst: 23}", "allow"),
+            rule(TableId::AclFrom, 1, "{tcp.dst: 22}", "deny"),
+        ];
+        for other in others {
+            let mut ids = Ids::default();
+            let mut assign = |rule: &Rule| {
+                ids.assign(core::iter::empty(), core::iter::empty(), core::iter::once(rule));
+                (ids.rule(rule).unwrap(), ids.rule(&first))
+            };
+            let id = assign(&first).0;
+            assert_eq!(assign(&first).0, id);
+            let (new, gone) = assign(&other);
+            assert_ne!(new, id);
+            assert_eq!(gone, None);
+        }
     }
 }

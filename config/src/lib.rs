@@ -23,7 +23,7 @@ mod shape;
 mod tree;
 mod value;
 
-use std::{io::Read as _, path::Path};
+use std::{fs::File, io::Read as _, os::unix::fs::OpenOptionsExt as _, path::Path};
 
 pub use diagnostics::{Diagnostic, Diagnostics};
 pub use ids::Ids;
@@ -58,6 +58,9 @@ pub fn load_file(path: &Path) -> Result<Model, Diagnostics> {
     load(&read_text(path)?, &path.display().to_string())
 }
 
+/// `open(2)`: does not wait for the other end of a pipe. The same on every architecture the engine is built for.
+const O_NONBLOCK: i32 = 0o4000;
+
 /// Reads the text of a configuration file. Never waits for a writer, and never reads more than a file may have.
 ///
 /// # Errors
@@ -66,13 +69,19 @@ pub fn read_text(path: &Path) -> Result<String, Diagnostics> {
     let origin = path.display().to_string();
     let unreadable =
         |error: std::io::Error| Diagnostics::of_file(&origin, format!("the file can not be read: {error}"));
+    let irregular = || Diagnostics::of_file(&origin, "this is not a regular file".to_owned());
+    // Before it is opened, since to open a device may do something; and after, since it may be another file by then.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(Diagnostics::of_file(&origin, "this is not a regular file".to_owned()));
+        return Err(irregular());
+    }
+    let file = File::options().read(true).custom_flags(O_NONBLOCK).open(path).map_err(unreadable)?;
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(irregular());
     }
     let mut bytes = Vec::new();
     // One byte more than is allowed is enough to see that there is too much.
     let limit = u64::try_from(tree::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+    file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {
         let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
         let line = before.filter(|byte| **byte == b'\n').count() + 1;

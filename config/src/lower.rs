@@ -20,12 +20,12 @@ impl Model {
         ids.assign(
             self.ports.iter().map(|port| port.name.as_str()),
             self.networks.iter().map(|network| network.name.as_str()),
-            self.rules.iter().map(|rule| (rule.table, rule.name.as_str())),
+            self.rules.iter().map(|rule| &**rule),
         );
         let mut policy =
             Policy { ports: self.port_policies(ids), networks: self.network_policies(ids), ..Policy::default() };
         for rule in &self.rules {
-            let Some(id) = ids.rule(rule.table, &rule.name) else { continue };
+            let Some(id) = ids.rule(rule) else { continue };
             policy.rules.push(RuleName { id, table: rule.table, name: rule.name.clone() });
             let action = lower_action(&rule.action, ids);
             let lowered = lower_matches(rule, ids).into_iter().map(|matches| rule::Rule {

@@ -95,6 +95,43 @@ fn a_file_that_can_not_be_read_is_as_invalid_as_a_wrong_one() {
 }
 
 #[test]
+fn a_pipe_nobody_writes_to_is_no_file_and_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+    for command in [&["check"][..], &["run", "-c"]] {
+        let output = sluice()
+            .args(command)
+            .arg(&path)
+            .timeout(std::time::Duration::from_secs(10))
+            .assert()
+            .code(3)
+            .get_output()
+            .clone();
+        assert_eq!(text(&output.stderr), format!("{}: this is not a regular file\n", path.display()));
+    }
+}
+
+#[test]
+fn a_daemon_and_a_check_read_no_more_than_a_file_may_have() {
+    let (_dir, path) = file("");
+    fs::File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();
+    for command in [&["check"][..], &["run", "-c"]] {
+        let output = sluice().args(command).arg(&path).assert().code(3).get_output().clone();
+        let told = text(&output.stderr);
+        assert!(told.contains("the file is longer than 67108864 bytes, the most that is read"), "{told}");
+    }
+}
+
+#[test]
+fn a_wrong_log_level_is_exit_code_2_with_those_there_are() {
+    let (_dir, path) = file(GOOD);
+    let output =
+        sluice().env("SLUICE_LOG", "verbose").args(["run", "-c"]).arg(&path).assert().code(2).get_output().clone();
+    assert_eq!(text(&output.stderr), "sluice: SLUICE_LOG is \"verbose\", and may be error, warn, info or debug\n");
+}
+
+#[test]
 fn a_daemon_does_not_start_with_an_invalid_file_and_tells_all_of_it() {
     let (dir, path) = file(BAD);
     let socket = dir.path().join("s.sock");
@@ -122,6 +159,8 @@ fn a_wrong_command_line_is_exit_code_2_with_the_near_miss() {
     assert!(text(&output.stderr).contains("'ports'"));
     sluice().assert().code(2);
     sluice().args(["run"]).assert().code(2);
+    let output = sluice().args(["get", "flows", "--limit", "100001"]).assert().code(2).get_output().clone();
+    assert!(text(&output.stderr).contains("100001 is not in 0..=100000"));
     sluice().args(["--help"]).assert().code(0);
     sluice().args(["--version"]).assert().code(0);
 }

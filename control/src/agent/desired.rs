@@ -131,7 +131,7 @@ fn rows(model: &Model, ids: &Ids, origin: &str) -> Vec<RuleRow> {
         .iter()
         .filter_map(|rule| {
             Some(RuleRow {
-                id: ids.rule(rule.table, &rule.name)?,
+                id: ids.rule(rule)?,
                 table: rule.table,
                 priority: rule.priority.0,
                 name: rule.name.clone(),

@@ -33,6 +33,8 @@ pub(crate) struct Told {
     pub(crate) is_stopped: bool,
     /// What is reported, generation and ports aside.
     pub(crate) report: Report,
+    /// Most flow entries that were last asked for.
+    pub(crate) flows_asked: usize,
     /// Flow entries.
     pub(crate) flows: Vec<FlowReport>,
     /// Stations.
@@ -140,7 +142,9 @@ impl DataPlane for Fake {
     }
 
     fn flows(&self, limit: usize) -> Result<Vec<FlowReport>, Stopped> {
-        Ok(self.running()?.flows.iter().take(limit).cloned().collect())
+        let mut told = self.running()?;
+        told.flows_asked = limit;
+        Ok(told.flows.iter().take(limit).cloned().collect())
     }
 
     fn fdb(&self) -> Result<Vec<FdbReport>, Stopped> {

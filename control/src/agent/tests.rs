@@ -369,3 +369,46 @@ fn a_worker_that_dies_by_itself_ends_the_agent_though_nothing_is_ordered() {
     let (_orders, inbox) = std::sync::mpsc::channel();
     assert_eq!(orders::obey(agent, &inbox), Err(Stopped));
 }
+
+#[test]
+fn a_worker_that_is_gone_ends_the_agent_though_orders_never_cease() {
+    for last in [false, true] {
+        let world = World::new(two());
+        let agent = world.start().unwrap();
+        world.plane.told().is_stopped = true;
+        let (orders, inbox) = std::sync::mpsc::channel();
+        if !last {
+            (0..100).for_each(|_| orders.send(Order::Devices(Hint { gone: no_one() })).unwrap());
+        }
+        orders.send(Order::Stop).unwrap();
+        assert_eq!(orders::obey(agent, &inbox), Err(Stopped), "told to end at once too");
+    }
+}
+
+#[test]
+fn a_reload_refused_for_one_device_detaches_none_of_the_others() {
+    let world = World::new(two());
+    let mut agent = world.start().unwrap();
+    world.plane.calls();
+    world.plane.told().most_queues = Some(2);
+    let mut ports = two();
+    ports[0].attach.queues = Some(2);
+    ports[1].attach.queues = Some(4);
+    world.write("hash-2", ports);
+    agent.reload().unwrap_err();
+    assert!(world.plane.calls().is_empty());
+}
+
+#[test]
+fn what_a_reload_brings_has_its_name_before_anything_of_it_is_counted() {
+    let world = World::new(two());
+    let mut agent = world.start().unwrap();
+    let mut ports = two();
+    ports.push(port(3, "c", "veth-c"));
+    world.device("veth-c", Some(Device { index: 7, mtu: 1500 }));
+    // The turn ends at its first step that touches a device.
+    world.plane.told().refuses.insert("veth-c".to_owned(), "no".to_owned());
+    world.write("hash-2", ports);
+    agent.reload().unwrap_err();
+    assert_eq!(agent.shown().load().names.port(PortId(3)), "c");
+}

@@ -31,6 +31,9 @@ use crate::{
 /// Most flows in one answer, unless the request says otherwise.
 pub(crate) const FLOWS: usize = 1000;
 
+/// And whatever it says: the worker stands still while it makes the list.
+pub(crate) const MOST_FLOWS: usize = 100_000;
+
 /// Connections at a time.
 const CONNECTIONS: usize = 128;
 
@@ -89,7 +92,7 @@ async fn ports(State(api): State<Api>) -> Response {
 
 async fn flows(State(api): State<Api>, Query(Limit { limit }): Query<Limit>) -> Response {
     answer(api, move |view, plane| {
-        let limit = limit.unwrap_or(FLOWS);
+        let limit = limit.unwrap_or(FLOWS).min(MOST_FLOWS);
         let total = plane.report()?.worker.flows;
         Ok(List { total: Some(total), ..build::flows(&view.names, plane.flows(limit)?) })
     })

@@ -10,7 +10,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::{
+    fs::{FlockOperation, Mode, fchmod, flock},
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
+};
 use thiserror::Error;
 
 /// Where the daemon listens unless told otherwise.
@@ -20,6 +23,9 @@ pub(crate) const DEFAULT: &str = "/run/sluice/sluice.sock";
 const MODE: u32 = 0o660;
 /// And of its lock: nobody else's business.
 const LOCK_MODE: u32 = 0o600;
+
+/// Clients that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
 /// Why there is no socket.
 #[derive(Debug, Error)]
@@ -85,13 +91,14 @@ impl Claim {
     /// # Errors
     /// [`SocketError::Io`] with what the system says.
     pub(crate) fn listen(&mut self) -> Result<UnixListener, SocketError> {
-        // Made beside and renamed: nobody ever finds it with wider permissions, or finds none.
+        // Made beside and renamed: nobody ever finds none.
         let made = beside(&self.path, "new");
         match fs::remove_file(&made) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &made)(error)),
             _ => {}
         }
-        let listener = UnixListener::bind(&made).map_err(failed("listen on", &made))?;
+        let listener = bind(&made).map_err(failed("listen on", &made))?;
+        // What the umask took.
         fs::set_permissions(&made, Permissions::from_mode(MODE)).map_err(failed("set the mode of", &made))?;
         fs::rename(&made, &self.path).map_err(failed("rename a socket to", &self.path))?;
         self.is_bound = true;
@@ -109,6 +116,16 @@ impl Drop for Claim {
     }
 }
 
+/// A listening socket at `path` that at no moment is open to others, whatever the umask: the kernel makes it with the mode
+/// that the socket has before it is bound.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    fchmod(&socket, Mode::from_raw_mode(MODE))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -119,4 +136,33 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 fn failed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SocketError {
     let path = path.to_owned();
     move |source| SocketError::Io { doing, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_socket_is_made_with_no_permission_for_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let _listener = bind(&path).unwrap();
+        assert_eq!(mode(&path) & !MODE, 0, "before anything else is done to it");
+    }
+
+    #[test]
+    fn a_lock_is_its_owners_alone_also_one_that_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let lock = beside(&path, "lock");
+        drop(Claim::new(&path).unwrap());
+        assert_eq!(mode(&lock), LOCK_MODE);
+        fs::set_permissions(&lock, Permissions::from_mode(0o666)).unwrap();
+        drop(Claim::new(&path).unwrap());
+        assert_eq!(mode(&lock), LOCK_MODE);
+    }
 }

@@ -76,6 +76,18 @@ fn every_list_is_versioned_and_says_its_kind() {
 }
 
 #[test]
+fn no_request_makes_the_worker_list_more_flows_than_the_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sock");
+    let plane = Fake::new();
+    let _claim = serve_on(&path, &plane);
+    for (query, asked) in [("", FLOWS), ("?limit=7", 7), ("?limit=18446744073709551615", MOST_FLOWS)] {
+        client::get::<Value>(&path, &format!("/v1/flows{query}")).unwrap();
+        assert_eq!(plane.told().flows_asked, asked, "{query}");
+    }
+}
+
+#[test]
 fn a_path_that_does_not_exist_and_a_worker_that_is_gone_are_told_in_a_sentence() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");

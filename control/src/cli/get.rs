@@ -1,13 +1,14 @@
 //! `sluice get`: asks the daemon and shows the answer.
 
-use clap::{Args, ValueEnum};
-use serde::{Serialize, de::DeserializeOwned};
+use clap::{Args, ValueEnum, builder::RangedU64ValueParser};
+use serde::de::DeserializeOwned;
 
 use super::{SocketArg, out};
 use crate::{
     api, client,
     exit::{Exit, Failure},
     report::{
+        json::Json,
         shape::{Drop, Flow, List, Port, Rule, Station, Status, Worker},
         table::{self, Columns},
     },
@@ -21,8 +22,8 @@ pub(super) struct Get {
     /// How to show it: columns for eyes, or a stable form for programs.
     #[arg(short, long, value_enum, default_value_t)]
     output: Output,
-    /// Most flows shown.
-    #[arg(long, value_name = "N", default_value_t = api::FLOWS)]
+    /// Most flows shown; 100000 is the most there is.
+    #[arg(long, value_name = "N", default_value_t = api::FLOWS, value_parser = limit())]
     limit: usize,
     #[command(flatten)]
     socket: SocketArg,
@@ -57,6 +58,10 @@ enum Output {
     Yaml,
 }
 
+fn limit() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(..=api::MOST_FLOWS as u64)
+}
+
 impl Get {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         match self.what {
@@ -70,13 +75,16 @@ impl Get {
         }
     }
 
-    fn show<T: Columns + Serialize + DeserializeOwned>(&self, path: &str) -> Result<Exit, Failure> {
-        let list: List<T> = client::get(&self.socket.socket, path)?;
+    fn show<T: Columns + DeserializeOwned>(&self, path: &str) -> Result<Exit, Failure> {
+        // Programs get all that the daemon says, which may be of another version.
+        let whole = || client::get::<Json>(&self.socket.socket, path);
         let text = match self.output {
-            Output::Table => table::render(&list),
-            Output::Json => serde_json::to_string_pretty(&list).map_err(|error| Failure::new(Exit::Fault, error))?,
+            Output::Table => table::render(&client::get::<List<T>>(&self.socket.socket, path)?),
+            Output::Json => {
+                serde_json::to_string_pretty(&whole()?).map_err(|error| Failure::new(Exit::Fault, error))?
+            }
             Output::Yaml => {
-                serde_saphyr::to_string(&list).map_err(|error| Failure::says(Exit::Fault, error.to_string()))?
+                serde_saphyr::to_string(&whole()?).map_err(|error| Failure::says(Exit::Fault, error.to_string()))?
             }
         };
         out::line(&text)?;

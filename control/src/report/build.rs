@@ -1,6 +1,10 @@
 //! The shapes, made from what the agent knows and what the data plane counted.
 
-use std::{collections::BTreeMap, process, time::Duration};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    process,
+    time::Duration,
+};
 
 use dataplane::{
     port::BelowCounters,
@@ -142,8 +146,19 @@ pub(crate) fn fdb(names: &Names, stations: &[FdbReport]) -> List<Station> {
 
 /// `sluice get drops`, most first, with their total.
 pub(crate) fn drops(names: &Names, report: &Report) -> List<Drop> {
-    let mut drops: Vec<Drop> = report.drops.iter().map(|one| dropped(names, one)).collect();
-    drops.sort_by(|a, b| b.packets.cmp(&a.packets).then_with(|| (&a.reason, &a.port).cmp(&(&b.reason, &b.port))));
+    // By name: a port that was removed and is there again has another number, and to its operator is the same.
+    let mut rows: BTreeMap<(String, String, Option<String>), Drop> = BTreeMap::new();
+    for one in report.drops.iter().map(|one| dropped(names, one)) {
+        match rows.entry((one.reason.clone(), one.port.clone(), one.rule.clone())) {
+            Entry::Vacant(row) => {
+                row.insert(one);
+            }
+            Entry::Occupied(mut row) => row.get_mut().packets += one.packets,
+        }
+    }
+    let mut drops: Vec<Drop> = rows.into_values().collect();
+    // Stable: equal ones stay in the order of their names.
+    drops.sort_by_key(|row| std::cmp::Reverse(row.packets));
     let total = drops.iter().map(|drop| drop.packets).sum();
     List::with_total(drops, total)
 }

@@ -1,6 +1,6 @@
 //! The shapes of `sluice get -o json`: versioned, stable, names instead of numbers.
 //!
-//! A field is added freely; one is renamed or removed only with a new [`API_VERSION`].
+//! What a daemon of another version leaves out is read as empty. A field is added freely; one is renamed or removed only with a new [`API_VERSION`].
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +17,10 @@ pub(crate) trait Item {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct List<T> {
     /// [`API_VERSION`].
-    #[serde(rename = "apiVersion")]
+    #[serde(rename = "apiVersion", default)]
     pub(crate) api_version: String,
     /// Which kind.
+    #[serde(default)]
     pub(crate) kind: String,
     /// Sum of what the items count, for the kinds where that means something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,6 +43,7 @@ impl<T: Item> List<T> {
 
 /// Packets and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Counts {
     /// Packets.
     pub(crate) packets: u64,
@@ -50,7 +52,8 @@ pub(crate) struct Counts {
 }
 
 /// One port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Port {
     /// Its name.
     pub(crate) name: String,
@@ -82,6 +85,7 @@ pub(crate) struct Port {
 
 /// What the kernel dropped or refused under a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Kernel {
     /// Frames longer than a chunk.
     pub(crate) rx_dropped: u64,
@@ -98,7 +102,8 @@ pub(crate) struct Kernel {
 }
 
 /// One flow entry.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Flow {
     /// The fields of its key, under the names used in `match:`.
     pub(crate) key: Fields,
@@ -119,7 +124,8 @@ pub(crate) struct Flow {
 }
 
 /// A rule by table and name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct RuleRef {
     /// Its table.
     pub(crate) table: String,
@@ -128,7 +134,8 @@ pub(crate) struct RuleRef {
 }
 
 /// One rule of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Rule {
     /// Its table.
     pub(crate) table: String,
@@ -150,7 +157,8 @@ pub(crate) struct Rule {
 }
 
 /// One entry of the forwarding database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Station {
     /// Its network.
     pub(crate) network: String,
@@ -167,7 +175,8 @@ pub(crate) struct Station {
 }
 
 /// The worker.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Worker {
     /// Generation of the policy in force.
     pub(crate) generation: u64,
@@ -205,6 +214,7 @@ pub(crate) struct Worker {
 
 /// The terms of the conservation law: rx + generated + copies = tx + consumed + dropped + held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Frames {
     /// Received.
     pub(crate) rx: u64,
@@ -225,7 +235,8 @@ pub(crate) struct Frames {
 }
 
 /// Drops of one reason, from one port, by one rule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Drop {
     /// Why, as a stable name.
     pub(crate) reason: String,
@@ -240,7 +251,8 @@ pub(crate) struct Drop {
 }
 
 /// The daemon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Status {
     /// Version of the program.
     pub(crate) version: String,
@@ -265,7 +277,8 @@ pub(crate) struct Status {
 }
 
 /// The outcome of a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Reload {
     /// How many reloads were tried, this one included.
     pub(crate) attempt: u64,

@@ -60,6 +60,7 @@ impl Columns for Port {
         "KIND",
         "NETWORK",
         "STATE",
+        "WHY",
         "MODE",
         ">QUEUES",
         ">MTU",
@@ -71,7 +72,6 @@ impl Columns for Port {
         ">RING FULL",
         ">FILL EMPTY",
         ">TOO LONG",
-        "WHY",
     ];
 
     fn row(&self) -> Vec<String> {
@@ -81,6 +81,7 @@ impl Columns for Port {
             self.kind.clone(),
             dash(self.network.as_deref()),
             self.state.clone(),
+            dash(self.why.as_deref()),
             dash(self.mode.as_deref()),
             self.queues.to_string(),
             self.mtu.map_or_else(|| "-".to_owned(), |mtu| mtu.to_string()),
@@ -92,7 +93,6 @@ impl Columns for Port {
             self.kernel.rx_ring_full.to_string(),
             self.kernel.rx_fill_ring_empty.to_string(),
             self.kernel.rx_dropped.to_string(),
-            self.why.clone().unwrap_or_default(),
         ]
     }
 }

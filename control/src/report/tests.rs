@@ -111,9 +111,9 @@ fn ports_are_shown_with_what_they_carried_and_why_one_is_missing() {
     assert_eq!(
         table::render(&list),
         "\
-NAME   DEVICE     KIND      NETWORK  STATE     MODE  QUEUES   MTU  RX PKTS  RX BYTES  TX PKTS  TX BYTES  DROPS  RING FULL  FILL EMPTY  TOO LONG  WHY
-web-1  veth-web1  workload  blue     attached  copy       2  1500     1234     98765        7       420      5          4          12         0
-web-2  veth-web2  workload  blue     missing   -          0     -        0         0        0         0      0          0           0         0  device veth-web2 does not exist
+NAME   DEVICE     KIND      NETWORK  STATE     WHY                              MODE  QUEUES   MTU  RX PKTS  RX BYTES  TX PKTS  TX BYTES  DROPS  RING FULL  FILL EMPTY  TOO LONG
+web-1  veth-web1  workload  blue     attached  -                                copy       2  1500     1234     98765        7       420      5          4          12         0
+web-2  veth-web2  workload  blue     missing   device veth-web2 does not exist  -          0     -        0         0        0         0      0          0           0         0
 "
     );
     let json = serde_json::to_value(&list).unwrap();
@@ -222,6 +222,36 @@ total 45
 "
     );
     assert_eq!(serde_json::to_value(&list).unwrap()["total"], 45);
+}
+
+#[test]
+fn drops_of_a_port_that_was_removed_and_added_again_are_one_row() {
+    let mut desired = desired();
+    let mut names = names(&desired);
+    let again = PortId(9);
+    desired.policy.ports[0].id = again;
+    names.learn(&desired.policy);
+    let drop = |port, packets| DropReport { reason: DropReason::Runt, port, rule: None, packets };
+    let report = Report { drops: vec![drop(PortId(1), 2), drop(PortId(2), 4), drop(again, 3)], ..Report::default() };
+    let list = build::drops(&names, &report);
+    let rows: Vec<(&str, u64)> = list.items.iter().map(|row| (&*row.port, row.packets)).collect();
+    assert_eq!((rows, list.total), (vec![("web-1", 5), ("web-2", 4)], Some(9)));
+}
+
+#[test]
+fn what_another_version_leaves_out_or_adds_is_no_reason_to_show_nothing() {
+    fn read<T: serde::de::DeserializeOwned>() {
+        let text = r#"{"apiVersion":"sluice/v2","kind":"X","more":{},"items":[{"new":[1]}]}"#;
+        assert_eq!(serde_json::from_str::<List<T>>(text).unwrap().items.len(), 1);
+    }
+    use super::shape::*;
+    read::<Port>();
+    read::<Flow>();
+    read::<Rule>();
+    read::<Station>();
+    read::<Worker>();
+    read::<Drop>();
+    read::<Status>();
 }
 
 #[test]
