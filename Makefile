@@ -26,6 +26,7 @@ test: setup ## Run every test, those that need root too
 	scripts/test
 
 lint: ## Formatting, clippy and documentation, warnings refused
+	scripts/setup fuzz
 	scripts/lint
 
 bench: ## Measure the packet path in memory, under valgrind, and over veth (root)

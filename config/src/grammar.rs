@@ -112,7 +112,8 @@ static PORT: Object = Object {
             Key::optional(
                 "addresses",
                 List(&Leaf(&leaf::PORT_ADDRESS)),
-                "the workload's addresses, with which alone it may send; of an uplink, its addresses with prefix length",
+                "the workload's addresses, with which alone it may send, and with the link-local one of its mac; \
+                 of an uplink, its addresses with prefix length",
             ),
             Key::optional("groups", List(&Leaf(&leaf::PEER_NAME)), "groups whose rules guard this workload"),
             Key::optional(

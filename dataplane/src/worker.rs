@@ -27,6 +27,7 @@ use flow_table::{
 use crate::{
     port::{Port, umem::Umem},
     report::{Law, WorkerReport},
+    sys,
 };
 use burst::Burst;
 use ports::Ports;
@@ -154,7 +155,7 @@ impl Worker {
             umem,
             ports: Ports::default(),
             burst: Burst::new(),
-            flows: FlowTable::new(flows, seed),
+            flows: flow_table(flows, seed),
             slow: SlowPath::default(),
             state: State::new(seed),
             aged: Instant::default(),
@@ -335,6 +336,17 @@ impl Worker {
     pub fn rules(&self, path: PathId) -> &[flow_table::id::RuleId] {
         self.state.paths.rules(path)
     }
+}
+
+/// A flow table on huge pages where they can be had.
+fn flow_table(flows: u32, seed: Seed) -> FlowTable {
+    let table = FlowTable::new(flows, seed);
+    for range in table.memory() {
+        if let Err(error) = sys::huge_pages::advise(&range) {
+            tracing::debug!(%error, "the flow table stays on small pages");
+        }
+    }
+    table
 }
 
 /// A drop of `reason` that no rule decided.

@@ -6,7 +6,7 @@
 
 mod bucket;
 
-use core::time::Duration;
+use core::{ops::Range, time::Duration};
 
 use bytemuck::{Zeroable, allocation::zeroed_slice_box};
 
@@ -149,6 +149,12 @@ impl FlowTable {
             evicted: 0,
             expired: 0,
         }
+    }
+
+    /// Where its arrays lie, as addresses: for advice to the system about their pages.
+    #[must_use]
+    pub fn memory(&self) -> [Range<usize>; 4] {
+        [self.buckets.memory(), addresses(&self.entries), addresses(&self.records), addresses(&self.wide)]
     }
 
     /// Flow entries now.
@@ -449,6 +455,12 @@ impl FlowTable {
             idle: Duration::from_millis(u64::from(millis(now).wrapping_sub(entry.last_seen))),
         })
     }
+}
+
+/// The addresses of a slice.
+fn addresses<T>(items: &[T]) -> Range<usize> {
+    let Range { start, end } = items.as_ptr_range();
+    start.addr()..end.addr()
 }
 
 #[inline]

@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod ethtool;
+pub mod huge_pages;
 pub mod limits;
 pub mod link;
 pub mod promiscuous;

@@ -1,5 +1,7 @@
 //! Buckets: ten tags with the indices of their entries, in one cache line. A full bucket spills into the ones after it.
 
+use core::ops::Range;
+
 use bytemuck::{Zeroable, allocation::zeroed_slice_box};
 
 use crate::{idx, prefetch::prefetch};
@@ -44,6 +46,11 @@ impl Buckets {
     pub(super) fn new(capacity: u32) -> Self {
         let count = (capacity / 4).max(REACH);
         Self { buckets: zeroed_slice_box(idx(u64::from(count))), mask: count - 1 }
+    }
+
+    /// Where it lies, as addresses.
+    pub(super) fn memory(&self) -> Range<usize> {
+        super::addresses(&self.buckets)
     }
 
     #[inline]
