@@ -188,7 +188,12 @@ impl Daemon {
 
     /// Packets dropped in all.
     pub(super) fn dropped(&self) -> Result<u64, Broken> {
-        Ok(self.items::<Dropped>("drops")?.iter().map(|drop| drop.packets).sum())
+        Ok(self.drops()?.iter().map(|drop| drop.packets).sum())
+    }
+
+    /// What was dropped, by port, reason and rule.
+    pub(super) fn drops(&self) -> Result<Vec<Dropped>, Broken> {
+        self.items("drops")
     }
 
     /// Packets dropped as `cause` says.

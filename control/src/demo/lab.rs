@@ -56,8 +56,12 @@ impl Lab {
         if WIRES.contains(&name) {
             host.netns.sysctl("net/ipv6/conf/default/disable_ipv6", "1")?;
         }
-        self.switch.veth(name, &host.netns, "eth0", host.mtu)?;
-        host.netns.ip(&format!("link set eth0 address {}", host.mac()))?;
+        // The MAC before the device is up: a host's link-local address is made of it then (RFC 4291, 2.5.6), and is guarded.
+        let (mtu, mac, netns) = (host.mtu, host.mac(), host.netns.name());
+        self.switch
+            .ip(&format!("link add {name} mtu {mtu} type veth peer name eth0 mtu {mtu} address {mac} netns {netns}"))?;
+        self.switch.ip(&format!("link set {name} up"))?;
+        host.netns.ip("link set eth0 up")?;
         if !WIRES.contains(&name) {
             host.netns.ip(&format!("address add {}/24 dev eth0", host.ip4()))?;
             host.netns.ip(&format!("address add {}/64 dev eth0 nodad", host.ip6()))?;
