@@ -172,12 +172,13 @@ impl Worker {
         let received = ports.receive(umem, burst, state); // enter
         burst.parse(umem, flows, state); // bytes -> key, offsets, hash
         burst.look_up(flows, &state.valid); // prefetch, then one lookup each
+        let evicted = flows.evicted();
         for (miss, lookup) in burst.misses() {
             slow.upcall(miss, lookup, policy, flows, umem, state);
         }
         for (packet, mut lookup) in burst.drain() {
-            if lookup.slot.is_some() && !flows.holds(lookup.slot, &packet.parsed.key) {
-                slow.decide_again(&packet, &mut lookup, policy, flows, umem, state);
+            if flows.evicted() != evicted && lookup.slot.is_some() && !flows.holds(lookup.slot, &packet.parsed.key) {
+                slow.decide_again(packet.seen(), &mut lookup, policy, flows, umem, state);
             }
             if lookup.slot.is_some() {
                 execute::hit(packet, lookup.slot, flows, umem, ports, state);
