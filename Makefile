@@ -26,9 +26,11 @@ test: setup ## Run every test, those that need root too
 	scripts/test
 
 lint: ## Formatting, clippy and documentation, warnings refused
+	scripts/setup fuzz
 	scripts/lint
 
-bench: ## Measure the packet path and the veth path (root for the latter)
+bench: ## Measure the packet path in memory, under valgrind, and over veth (root)
+	scripts/setup bench
 	cargo run --release --locked -p bench -- all
 
 fuzz: ## Fuzz each target for SECONDS (30)

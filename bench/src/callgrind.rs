@@ -1,4 +1,4 @@
-//! Instructions a packet, counted by callgrind: this program runs itself under valgrind, which counts inside [`counted`]
+//! Instructions a packet, counted by callgrind: this program runs itself under valgrind, which counts inside `counted`
 //! alone.
 
 use std::{

@@ -10,7 +10,7 @@ use flow_table::policy::PortKind;
 use crate::{
     diagnostics::{Diagnostic, Sink},
     ids::{MAX_NETWORKS, MAX_PORTS},
-    model::{Model, Network, Port},
+    model::{HostSharing, Model, Network, Port, Subnet},
     place::{At, Place},
     value::address::is_network_or_broadcast,
 };
@@ -22,6 +22,7 @@ pub(crate) fn model(model: &Model, sink: &mut Sink) {
     check_vnis(model, sink);
     for network in networks.values() {
         check_gateways(network, sink);
+        check_overlaps(network, sink);
     }
     let mut taken = Taken::default();
     for network in networks.values() {
@@ -34,7 +35,35 @@ pub(crate) fn model(model: &Model, sink: &mut Sink) {
         }
         taken.port(port, sink);
     }
+    check_shared_uplinks(model, sink);
     overlap::check(model, sink);
+}
+
+/// Of a shared uplink's frames Sluice takes those to MACs and addresses that it knows to be a workload's.
+fn check_shared_uplinks(model: &Model, sink: &mut Sink) {
+    let mut shared: BTreeMap<&str, &At<Port>> = BTreeMap::new();
+    for port in &model.ports {
+        let Some(network) = port.network.as_ref().filter(|_| port.kind == PortKind::Uplink) else { continue };
+        if port.host == HostSharing::Shared {
+            shared.entry(network.as_str()).or_insert(port);
+        }
+    }
+    for port in model.ports.iter().filter(|port| port.kind == PortKind::Workload) {
+        let Some(uplink) = port.network.as_ref().and_then(|network| shared.get(network.as_str())) else { continue };
+        let lacks = match (&port.mac, &*port.addresses) {
+            (None, []) => "\"mac\" and \"addresses\"",
+            (None, _) => "\"mac\"",
+            (Some(_), []) => "\"addresses\"",
+            (Some(_), _) => continue,
+        };
+        let (workload, uplink_name) = (port.name.as_str(), uplink.name.as_str());
+        let message = format!(
+            "port \"{workload}\" needs {lacks}: of the frames on its network's uplink \"{uplink_name}\", which is shared with \
+             the host, only those to them are taken"
+        );
+        let hint = format!("write {lacks} at \"{workload}\", or host: exclusive at \"{uplink_name}\"");
+        sink.push(Diagnostic::at(port.place, message).also(uplink.place).hint(hint));
+    }
 }
 
 fn check_counts(model: &Model, sink: &mut Sink) {
@@ -58,12 +87,7 @@ fn check_vnis(model: &Model, sink: &mut Sink) {
 }
 
 fn check_gateways(network: &Network, sink: &mut Sink) {
-    let mut cidrs = BTreeMap::new();
     for subnet in &network.subnets {
-        if let Some(first) = cidrs.insert(subnet.cidr.value, subnet.cidr.place) {
-            let message = format!("cidr: the network has {} twice", subnet.cidr.value);
-            sink.push(Diagnostic::at(subnet.cidr.place, message).also(first));
-        }
         let Some(gateway) = &subnet.gateway else { continue };
         let (cidr, address) = (&subnet.cidr, gateway.value);
         if !cidr.contains(&address) {
@@ -77,11 +101,35 @@ fn check_gateways(network: &Network, sink: &mut Sink) {
     }
 }
 
+/// An address is in one subnet at most. Two prefixes that overlap are one in the other, and sorted, one comes after it.
+fn check_overlaps(network: &Network, sink: &mut Sink) {
+    let mut subnets: Vec<&Subnet> = network.subnets.iter().collect();
+    subnets.sort_by_key(|subnet| (subnet.cidr.network(), subnet.cidr.prefix_len(), subnet.cidr.place));
+    let mut widest: Option<&Subnet> = None;
+    for subnet in subnets {
+        let Some(around) = widest.filter(|around| around.cidr.contains(&subnet.cidr.value)) else {
+            widest = Some(subnet);
+            continue;
+        };
+        let (first, second) = if around.cidr.place <= subnet.cidr.place { (around, subnet) } else { (subnet, around) };
+        let message = if first.cidr == second.cidr {
+            format!("cidr: the network has {} twice", second.cidr.value)
+        } else {
+            format!("cidr: {} overlaps {} of the same network", second.cidr.value, first.cidr.value)
+        };
+        sink.push(Diagnostic::at(second.cidr.place, message).also(first.cidr.place));
+    }
+}
+
 /// A workload's addresses lie in its network's subnets.
 fn check_subnets(port: &Port, network: Option<&Network>, sink: &mut Sink) {
     let Some(network) = network.filter(|network| !network.subnets.is_empty()) else { return };
     for address in &port.addresses {
         let host = address.addr();
+        // A link-local address is in no subnet of the network, and every IPv6 host has one.
+        if matches!(host, IpAddr::V6(v6) if v6.is_unicast_link_local()) {
+            continue;
+        }
         let Some(subnet) = network.subnets.iter().find(|subnet| subnet.cidr.contains(&host)) else {
             let message = format!("addresses: {host} is in no subnet of network \"{}\"", network.name.value);
             let subnets: Vec<String> = network.subnets.iter().map(|subnet| subnet.cidr.value.to_string()).collect();

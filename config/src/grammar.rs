@@ -7,6 +7,7 @@ mod leaf;
 
 pub(crate) use flow::{FLOW, GROUP_RULE, NO_CONNECTIONS};
 
+use crate::limits::{MAX_CHUNKS, MAX_MTU, MAX_RING, MIN_RING};
 use crate::shape::{
     Key, Object,
     Shape::{self, AtLeastOne, Integer, Leaf, List, OneOrMany, PowerOfTwo, Span, Word},
@@ -63,7 +64,11 @@ static DATAPATH: Object = Object::new(
             "adaptive (the default) sleeps when no packet comes; busy never does",
         ),
         Key::optional("umem", Shape::Object(&UMEM), "memory for frames"),
-        Key::optional("ring", PowerOfTwo { min: 64, max: 32_768 }, "slots of each AF_XDP ring; 2048 by default"),
+        Key::optional(
+            "ring",
+            PowerOfTwo { min: MIN_RING as u64, max: MAX_RING as u64 },
+            "slots of each AF_XDP ring; 2048 by default",
+        ),
         Key::optional("flows", Integer { min: 1, max: 1 << 24 }, "the most flows remembered; 262144 by default"),
     ],
 );
@@ -75,7 +80,7 @@ static WORKER: Object = Object::new(
 
 static UMEM: Object = Object::new(
     "umem",
-    &[Key::optional("chunks", PowerOfTwo { min: 1024, max: 1 << 20 }, "frames it holds; 16384 by default")],
+    &[Key::optional("chunks", PowerOfTwo { min: 1024, max: MAX_CHUNKS as u64 }, "frames it holds; 16384 by default")],
 );
 
 static PORT: Object = Object {
@@ -107,7 +112,8 @@ static PORT: Object = Object {
             Key::optional(
                 "addresses",
                 List(&Leaf(&leaf::PORT_ADDRESS)),
-                "the workload's addresses, with which alone it may send; of an uplink, its addresses with prefix length",
+                "the workload's addresses, with which alone it may send, and with the link-local one of its mac; \
+                 of an uplink, its addresses with prefix length",
             ),
             Key::optional("groups", List(&Leaf(&leaf::PEER_NAME)), "groups whose rules guard this workload"),
             Key::optional(
@@ -120,7 +126,11 @@ static PORT: Object = Object {
                 Integer { min: 1, max: 64 },
                 "queues of the device, all of which are served; by default as many as it has",
             ),
-            Key::optional("mtu", Integer { min: 68, max: 9216 }, "largest IP packet in bytes; by default the device's"),
+            Key::optional(
+                "mtu",
+                Integer { min: 68, max: MAX_MTU as u64 },
+                "largest IP packet in bytes; by default the device's",
+            ),
         ],
     )
 };

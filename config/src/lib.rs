@@ -13,6 +13,7 @@ mod check;
 mod diagnostics;
 mod grammar;
 mod ids;
+pub mod limits;
 mod lower;
 pub mod model;
 mod place;
@@ -52,22 +53,29 @@ pub fn load(text: &str, origin: &str) -> Result<Model, Diagnostics> {
 /// Reads and checks the configuration in a file.
 ///
 /// # Errors
-/// As [`load`], and when the file can not be read or is not UTF-8.
+/// As [`load`] and [`read_text`].
 pub fn load_file(path: &Path) -> Result<Model, Diagnostics> {
+    load(&read_text(path)?, &path.display().to_string())
+}
+
+/// Reads the text of a configuration file. Never waits for a writer, and never reads more than a file may have.
+///
+/// # Errors
+/// When it can not be read, is no regular file, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, Diagnostics> {
     let origin = path.display().to_string();
+    let unreadable =
+        |error: std::io::Error| Diagnostics::of_file(&origin, format!("the file can not be read: {error}"));
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(Diagnostics::of_file(&origin, "this is not a regular file".to_owned()));
+    }
     let mut bytes = Vec::new();
     // One byte more than is allowed is enough to see that there is too much.
     let limit = u64::try_from(tree::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
-    let read = std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-    if let Err(error) = read {
-        return Err(Diagnostics::of_file(&origin, format!("the file can not be read: {error}")));
-    }
-    match String::from_utf8(bytes) {
-        Ok(text) => load(&text, &origin),
-        Err(error) => {
-            let line =
-                error.as_bytes().iter().take(error.utf8_error().valid_up_to()).filter(|b| **b == b'\n').count() + 1;
-            Err(Diagnostics::of_file(&origin, format!("the file is not UTF-8 text: see line {line}")))
-        }
-    }
+    std::fs::File::open(path).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(unreadable)?;
+    String::from_utf8(bytes).map_err(|error| {
+        let before = error.as_bytes().iter().take(error.utf8_error().valid_up_to());
+        let line = before.filter(|byte| **byte == b'\n').count() + 1;
+        Diagnostics::of_file(&origin, format!("the file is not UTF-8 text: see line {line}"))
+    })
 }

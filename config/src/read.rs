@@ -49,6 +49,7 @@ pub(crate) fn read(root: &Node, sink: &mut Sink) -> Model {
     }
     model.groups = groups::groups(section("groups"), &names, &mut rules);
     flows::flows(section("flows"), &names, &mut rules);
+    groups::refuse_idle(&model.groups, &names, rules.sink);
     model.rules = rules.all;
     model.by_name = model.rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
     check::model(&model, rules.sink);

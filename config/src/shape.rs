@@ -39,6 +39,8 @@ pub(crate) struct Leaf {
     pub(crate) pattern: Option<&'static str>,
     /// True when a number may stand there too.
     pub(crate) numeric: bool,
+    /// True when several stand in one text with commas between, and never in a list: a list is of alternatives.
+    pub(crate) joined: bool,
     pub(crate) check: fn(&Scalar) -> Result<(), Fault>,
 }
 
@@ -123,11 +125,24 @@ pub(crate) fn check(node: &Node, shape: &Shape, key: &str, sink: &mut Sink) -> b
         }
         (_, shape) => {
             let message = format!("{key}: expected {}, found {}", expected(shape), node.found());
-            sink.push(Diagnostic::at(node.place, message));
+            let diagnostic = Diagnostic::at(node.place, message);
+            sink.push(match (joined(node, shape), node.items().len()) {
+                (Some(text), 2) => diagnostic.hint(format!("write {} for both", quoted(&text))),
+                (Some(text), _) => diagnostic.hint(format!("write {}", quoted(&text))),
+                (None, _) => diagnostic,
+            });
             false
         }
     };
     clean && sink.len() == before
+}
+
+/// The items of a list as the one text that was to be written instead, if it is one.
+fn joined(node: &Node, shape: &Shape) -> Option<String> {
+    let (Kind::List(items), Shape::Leaf(leaf)) = (&node.kind, shape) else { return None };
+    let texts: Vec<&str> = items.iter().filter(|_| leaf.joined).filter_map(Node::text).collect();
+    let scalar = Scalar { text: texts.join(","), plain: true };
+    (texts.len() == items.len() && (leaf.check)(&scalar).is_ok()).then_some(scalar.text)
 }
 
 fn check_scalar(scalar: &Scalar, shape: &Shape) -> Result<(), Fault> {
@@ -139,6 +154,10 @@ fn check_scalar(scalar: &Scalar, shape: &Shape) -> Result<(), Fault> {
         Shape::Word(words) | Shape::WordOr(words, _) if words.contains(&&*scalar.text) => Ok(()),
         Shape::Word(words) => Err(not_a_word(scalar, shape, words)),
         Shape::WordOr(words, object) => {
+            let known = object.known_as.iter().find(|(known, here)| *known == scalar.text && words.contains(here));
+            if let Some((_, here)) = known {
+                return Err(not_a_word(scalar, shape, &[]).hint(format!("did you mean \"{here}\"?")));
+            }
             if let Some((_, text)) = object.later.iter().find(|(word, _)| *word == scalar.text) {
                 return Err(Fault::with_advice(text));
             }

@@ -260,13 +260,13 @@ impl Builder<'_> {
     }
 }
 
-/// A node in a key's position.
+/// A node in a key's position; an empty text for one that was reported.
 fn key(node: Node, sink: &mut Sink) -> (String, Place) {
     match node.kind {
         Kind::Scalar(scalar) if scalar.plain && scalar.text == "<<" => {
             let diagnostic = Diagnostic::at(node.place, "YAML merge keys (<<) are not read");
             sink.push(diagnostic.hint("write the keys out wherever they are meant"));
-            (scalar.text, node.place)
+            (String::new(), node.place)
         }
         Kind::Scalar(scalar) if !scalar.text.is_empty() => (scalar.text, node.place),
         Kind::Bad => (String::new(), node.place),
@@ -287,7 +287,7 @@ fn unique(mut entries: Vec<Entry>, sink: &mut Sink) -> Vec<Entry> {
     for (key, place) in order {
         match first {
             // Such were reported already.
-            Some((known, _)) if known == key && matches!(key, "" | "<<") => {}
+            Some((known, _)) if known == key && key.is_empty() => {}
             Some((known, known_place)) if known == key => {
                 sink.push(
                     Diagnostic::at(place, format!("the key {} is given twice in one map", quoted(key)))
@@ -298,8 +298,7 @@ fn unique(mut entries: Vec<Entry>, sink: &mut Sink) -> Vec<Entry> {
             _ => first = Some((key, place)),
         }
     }
-    // Reported already: a key that is none, and a merge key.
-    entries.retain(|entry| !again.contains(&entry.key_place) && !matches!(&*entry.key, "" | "<<"));
+    entries.retain(|entry| !again.contains(&entry.key_place) && !entry.key.is_empty());
     entries
 }
 

@@ -149,7 +149,9 @@ fn a_workload_sends_with_its_own_addresses_and_nothing_else() {
     ] {
         assert_eq!(allowed(&[ARP, (Field::ArpSpa, v4(sender)), sha]), expected, "{sender} {sha:?}");
     }
-    for (source, expected) in [("2001:db8::11", true), ("fe80::1", true), ("::", true), ("2001:db8::12", false)] {
+    for (source, expected) in
+        [("2001:db8::11", true), ("fe80::ff:fe00:11", true), ("fe80::1", false), ("::", false), ("2001:db8::12", false)]
+    {
         assert_eq!(allowed(&[IPV6, (Field::Ip6Src, v6(source))]), expected, "{source}");
     }
     let dhcp = |from: &str, to: &str, source, destination| {
@@ -160,17 +162,71 @@ fn a_workload_sends_with_its_own_addresses_and_nothing_else() {
     assert!(dhcp("0.0.0.0", "255.255.255.255", 68, 67));
     assert!(!dhcp("0.0.0.0", "10.0.0.1", 68, 67));
     assert!(!dhcp("0.0.0.0", "255.255.255.255", 69, 67));
-    assert!(!dhcp("10.0.0.11", "10.0.0.12", 67, 68), "a DHCP server's reply");
+    for source in [67, 68, 1067] {
+        assert!(!dhcp("10.0.0.11", "10.0.0.12", source, 68), "a DHCP server's reply from port {source}");
+        let ports = [(Field::L4Src, source), (Field::L4Dst, 546)];
+        assert!(!allowed(&[&[IPV6, UDP, (Field::Ip6Src, v6("2001:db8::11"))], &ports[..]].concat()));
+    }
     let nd = |kind, source: &str, target: Option<&str>| {
         let mut fields = vec![IPV6, ICMPV6, (Field::IcmpType, kind), (Field::Ip6Src, v6(source))];
         fields.extend(target.map(|target| (Field::NdTarget, v6(target))));
         allowed(&fields)
     };
     assert!(nd(135, "2001:db8::11", Some("2001:db8::99")), "it may ask for any");
-    assert!(nd(136, "2001:db8::11", Some("2001:db8::11")) && nd(136, "fe80::1", Some("fe80::1")));
+    assert!(nd(136, "2001:db8::11", Some("2001:db8::11")) && nd(136, "fe80::ff:fe00:11", Some("fe80::ff:fe00:11")));
+    assert!(
+        !nd(136, "fe80::1", Some("fe80::1")) && !nd(136, "fe80::ff:fe00:11", Some("fe80::1")),
+        "not made of its MAC"
+    );
     assert!(!nd(136, "2001:db8::11", Some("2001:db8::99")) && !nd(136, "2001:db8::99", Some("2001:db8::11")));
-    assert!(!nd(134, "fe80::1", None), "a router advertisement");
+    for (kind, expected) in
+        [(131, true), (132, true), (133, true), (135, true), (143, true), (128, false), (136, false)]
+    {
+        assert_eq!(nd(kind, "::", None), expected, "ICMPv6 type {kind} from nowhere");
+    }
+    assert!(!nd(134, "fe80::ff:fe00:11", None), "a router advertisement");
     assert!(!allowed(&[(Field::EthType, 0x88cc)]));
+}
+
+#[test]
+fn a_workload_with_a_mac_alone_is_no_router_and_no_server_and_has_no_other_mac_in_arp() {
+    let text = "apiVersion: sluice/v1
+ports: [{ name: a, device: veth-a, mac: 02:00:00:00:00:01 }]
+";
+    let policy = model(text).policy(&mut Ids::default());
+    let decided = |fields: &[(Field, u128)]| {
+        let all: Vec<_> =
+            [(Field::InPort, 1), (Field::EthSrc, 0x0200_0000_0001)].into_iter().chain(fields.iter().copied()).collect();
+        decide(&policy, TableId::Security, &headers(&all)).map(|(name, action)| (name, action.clone()))
+    };
+    let (allow, guard) = (Some(("a/security/allow", Action::Allow)), Some(("a/security/guard", Action::Drop)));
+    assert_eq!(decided(&[IPV4, (Field::Ip4Src, v4("10.0.0.9"))]), allow);
+    assert_eq!(decided(&[(Field::EthType, 0x88cc)]), allow);
+    for (kind, expected) in [(134, &guard), (135, &allow), (136, &allow), (137, &guard)] {
+        assert_eq!(&decided(&[IPV6, ICMPV6, (Field::IcmpType, kind)]), expected, "{kind}");
+    }
+    assert_eq!(decided(&[IPV4, UDP, (Field::L4Src, 67), (Field::L4Dst, 68)]), guard);
+    assert_eq!(decided(&[IPV6, UDP, (Field::L4Src, 1), (Field::L4Dst, 546)]), guard);
+    assert_eq!(decided(&[ARP, (Field::ArpSha, 0x0200_0000_0001)]), Some(("a/security/advertise", Action::Allow)));
+    assert_eq!(decided(&[ARP, (Field::ArpSha, 0x0200_0000_0002)]), guard);
+}
+
+#[test]
+fn of_link_local_addresses_a_workload_has_those_listed_and_without_a_mac_all() {
+    let text = "apiVersion: sluice/v1
+networks: [{ name: n, subnets: [{ cidr: \"2001:db8::/64\" }] }]
+ports:
+  - { name: a, device: veth-a, network: n, mac: 02:00:00:00:00:01, addresses: [\"2001:db8::1\", \"fe80::7\"] }
+  - { name: b, device: veth-b, network: n, addresses: [\"2001:db8::2\"] }
+";
+    let policy = model(text).policy(&mut Ids::default());
+    let allowed = |port, mac, source| {
+        let fields = [(Field::InPort, port), (Field::EthSrc, mac), IPV6, (Field::Ip6Src, v6(source))];
+        matches!(decide(&policy, TableId::Security, &headers(&fields)), Some((_, Action::Allow)))
+    };
+    let a = |source| allowed(1, 0x0200_0000_0001, source);
+    assert!(a("fe80::7") && a("fe80::ff:fe00:1") && !a("fe80::8"));
+    assert!(allowed(2, 9, "fe80::8"));
 }
 
 #[test]

@@ -26,12 +26,23 @@ fn ten_thousand_rules_of_one_priority_and_two_actions_load() {
 }
 
 #[test]
-fn four_thousand_rules_that_differ_in_ranges_only_load() {
-    let text = flows(4_000, |n| {
-        let action = if n % 2 == 0 { "deny" } else { "allow-stateless" };
-        format!("match: {{ eth.type: ipv4, tcp.dst: {}-{} }}, action: {action}", n * 16, n * 16 + 15)
+fn twenty_thousand_rules_that_differ_in_ranges_only_load() {
+    for key in ["tcp.dst", "ip.length"] {
+        let text = flows(20_000, |n| {
+            let action = if n % 2 == 0 { "deny" } else { "allow-stateless" };
+            format!("match: {{ eth.type: ipv4, {key}: {}-{} }}, action: {action}", n * 2, n * 2 + 1)
+        });
+        assert_eq!(load(&text, "x").unwrap().rules.len(), 20_000);
+    }
+}
+
+#[test]
+fn twenty_thousand_ranges_and_single_values_between_them_load() {
+    let text = flows(20_000, |n| match n % 2 {
+        0 => format!("match: {{ tcp.dst: {} }}, action: deny", n * 2),
+        _ => format!("match: {{ tcp.dst: {}-{} }}, action: allow-stateless", n * 2, n * 2 + 1),
     });
-    assert_eq!(load(&text, "x").unwrap().rules.len(), 4_000);
+    assert_eq!(load(&text, "x").unwrap().rules.len(), 20_000);
 }
 
 #[test]

@@ -29,7 +29,7 @@ use thiserror::Error;
 
 use crate::{
     port::{
-        Port,
+        Port, PortStatus,
         umem::{Borrower, Umem, UmemArea, UmemError},
     },
     report::{FdbReport, FlowReport, Report},
@@ -188,14 +188,15 @@ impl Runtime {
         Err(if exists { AttachRefused::Exists } else { AttachRefused::Missing })
     }
 
-    /// Detaches a port and closes it. False when none was attached.
+    /// Detaches a port and closes it: its last status, `None` when none was attached.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn detach(&self, id: PortId) -> Result<bool, Stopped> {
-        let Some(port) = self.ask(|reply| Command::Detach { id, reply })? else { return Ok(false) };
+    pub fn detach(&self, id: PortId) -> Result<Option<PortStatus>, Stopped> {
+        let Some(port) = self.ask(|reply| Command::Detach { id, reply })? else { return Ok(None) };
+        let last = port.status();
         self.close(port)?;
-        Ok(true)
+        Ok(Some(last))
     }
 
     fn close(&self, port: Box<dyn Port>) -> Result<(), Stopped> {

@@ -99,7 +99,7 @@ impl Pipeline {
         Self { topology: Topology::new(policy, seed), layers: layers::compile(policy, seed) }
     }
 
-    /// Walks the tables for a packet that [`parse`](crate::packet::parse) accepted. The outcome's parts are left in `walk`.
+    /// Walks the tables for a packet that [`parse`](crate::packet::parse()) accepted. The outcome's parts are left in `walk`.
     pub fn walk(&self, parsed: &Parsed, fields: PacketFields, fdb: &Fdb, walk: &mut Walk) -> Outcome {
         walk.begin(Headers::new(&parsed.key, fields));
         if let Err(reason) = ingress::admit(&self.topology, &parsed.key, walk) {

@@ -169,7 +169,7 @@ pub const fn vlan_edit(record: &Transposition) -> VlanEdit {
     }
 }
 
-/// Executes the header edits of `record` on `frame`, which [`parse`](crate::packet::parse) read as `parsed`.
+/// Executes the header edits of `record` on `frame`, which [`parse`](crate::packet::parse()) read as `parsed`.
 ///
 /// The tag is not touched here: to insert or remove one moves the frame's start. O(1), whatever the payload.
 ///

@@ -1,14 +1,15 @@
 //! Two rules of one table and priority that a packet could match both must agree.
 //!
 //! Comparing every rule with every other takes too long for tens of thousands of rules at one priority. Rules are put
-//! together by which bits they look at; of two such kinds, only rules that agree in the bits both look at are compared.
+//! together by which bits they look at; of two such kinds, only rules that agree in the bits both look at are compared,
+//! and of many such, only those that meet in the field whose ranges are narrowest.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use flow_table::{
     field::{Field, WORDS, Words},
     id::Priority,
-    matching::{Match, Term},
+    matching::{AnyOf, Match, Term},
     rule::TableId,
 };
 
@@ -20,6 +21,9 @@ use crate::{
     place::At,
 };
 
+/// Pairs that are few enough to compare each.
+const FEW: usize = 8;
+
 /// One match of a rule.
 struct Candidate {
     /// The rule's index.
@@ -27,25 +31,30 @@ struct Candidate {
     /// A number for its action: equal for equal actions.
     action: usize,
     matches: Match,
-    /// Least and greatest destination port, where it has alternatives: what rules that look at the same bits differ in
-    /// most often, and quick to compare.
-    ports: (u128, u128),
+    /// Of each condition with alternatives: the field, and the least and greatest value it may have.
+    hulls: Vec<(Field, Hull)>,
 }
+
+type Hull = (u128, u128);
 
 impl Candidate {
     fn new(rule: usize, action: usize, matches: Match) -> Self {
-        let field = Field::L4Dst;
-        let ends = |term: Term| match term {
-            Term::Masked { value, mask } => (value, value | (field.mask() & !mask)),
-            Term::Range { low, high } => (low, high),
+        let hull = |any: &AnyOf| {
+            let ends = any.terms().map(|term| match term {
+                Term::Masked { value, mask } => (value, value | (any.field().mask() & !mask)),
+                Term::Range { low, high } => (low, high),
+            });
+            Some((any.field(), ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?))
         };
-        let alternatives = matches.alternatives().iter().filter(|any| any.field() == field);
-        let hull = alternatives.flat_map(|any| any.terms().map(ends)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        Self { rule, action, matches, ports: hull.unwrap_or((0, u128::MAX)) }
+        let hulls = matches.alternatives().iter().chain(matches.packet_tests()).filter_map(hull).collect();
+        Self { rule, action, matches, hulls }
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
-        self.ports.0 <= other.ports.1 && other.ports.0 <= self.ports.1 && self.matches.overlaps(&other.matches)
+    /// Values of `field` outside of which it matches nothing.
+    fn hull(&self, field: Field) -> Hull {
+        let value = field.read(self.matches.value());
+        let folded = (value, value | (field.mask() & !field.read(self.matches.mask())));
+        self.hulls.iter().find(|(known, _)| *known == field).map_or(folded, |(_, hull)| *hull)
     }
 }
 
@@ -99,7 +108,7 @@ impl Conflicts {
         }
         let (earlier, later) = (one.rule.min(other.rule), one.rule.max(other.rule));
         let Some(known) = self.0.get_mut(later) else { return };
-        if known.is_none_or(|known| earlier < known) && one.overlaps(other) {
+        if known.is_none_or(|known| earlier < known) && one.matches.overlaps(&other.matches) {
             *known = Some(earlier);
         }
     }
@@ -121,7 +130,8 @@ fn find(level: &[Candidate], conflicts: &mut Conflicts) {
     }
     let kinds: Vec<Kind<'_>> = by_mask.into_iter().map(|(mask, candidates)| Kind { mask, candidates }).collect();
     for (index, kind) in kinds.iter().enumerate() {
-        for other in kinds.iter().skip(index) {
+        compare(kind, kind, conflicts);
+        for other in kinds.iter().skip(index + 1) {
             compare(kind, other, conflicts);
         }
     }
@@ -132,15 +142,59 @@ fn compare(kind: &Kind<'_>, other: &Kind<'_>, conflicts: &mut Conflicts) {
     for (bits, theirs) in common.iter_mut().zip(other.mask) {
         *bits &= theirs;
     }
-    let mut buckets: HashMap<Words, Vec<&Candidate>> = HashMap::new();
-    for candidate in &kind.candidates {
-        buckets.entry(under(candidate.matches.value(), &common)).or_default().push(candidate);
-    }
-    for candidate in &other.candidates {
-        for partner in buckets.get(&under(candidate.matches.value(), &common)).into_iter().flatten() {
-            conflicts.judge(candidate, partner);
+    let mut buckets: HashMap<Words, [Vec<&Candidate>; 2]> = HashMap::new();
+    for (side, of) in [kind, other].into_iter().enumerate() {
+        for candidate in &of.candidates {
+            let bucket = buckets.entry(under(candidate.matches.value(), &common)).or_default();
+            bucket.get_mut(side).into_iter().for_each(|list| list.push(candidate));
         }
     }
+    for [ours, theirs] in buckets.values() {
+        compare_bucket(ours, theirs, conflicts);
+    }
+}
+
+/// Compares each of one list with each of the other, or with those only whose values of one field may be the same.
+fn compare_bucket(ours: &[&Candidate], theirs: &[&Candidate], conflicts: &mut Conflicts) {
+    let sweep = narrowest(ours, theirs).filter(|_| ours.len().saturating_mul(theirs.len()) > FEW);
+    let Some(field) = sweep else {
+        for one in theirs {
+            ours.iter().for_each(|other| conflicts.judge(one, other));
+        }
+        return;
+    };
+    let hulls = |of: &[&'_ Candidate]| of.iter().map(|candidate| candidate.hull(field)).collect::<Vec<_>>();
+    let sides = [(ours, hulls(ours)), (theirs, hulls(theirs))];
+    let mut begins: Vec<(u128, usize, usize)> = Vec::new();
+    for (side, (_, hulls)) in sides.iter().enumerate() {
+        begins.extend(hulls.iter().enumerate().map(|(at, hull)| (hull.0, side, at)));
+    }
+    begins.sort_unstable();
+    // Those begun and not ended, with their last values.
+    let mut open: [Vec<(u128, &Candidate)>; 2] = [Vec::new(), Vec::new()];
+    for (begin, side, at) in begins {
+        let Some((candidate, end)) = sides.get(side).and_then(|(list, hulls)| Some((*list.get(at)?, hulls.get(at)?.1)))
+        else {
+            continue;
+        };
+        if let Some(partners) = open.get_mut(1 - side) {
+            partners.retain(|(end, _)| *end >= begin);
+            partners.iter().for_each(|(_, partner)| conflicts.judge(candidate, partner));
+        }
+        open.get_mut(side).into_iter().for_each(|list| list.push((end, candidate)));
+    }
+}
+
+/// Of the fields with alternatives, the one whose values tell most of the candidates apart.
+fn narrowest(ours: &[&Candidate], theirs: &[&Candidate]) -> Option<Field> {
+    let all = || ours.iter().chain(theirs);
+    let fields: BTreeSet<Field> = all().flat_map(|candidate| candidate.hulls.iter().map(|(field, _)| *field)).collect();
+    // Parts of 2^32 that each leaves open; a list is far too short for their sum to overflow.
+    let width = |field: Field, (low, high): Hull| match field.bits().saturating_sub(32) {
+        0 => (high.saturating_sub(low) << 32) / field.mask(),
+        extra => high.saturating_sub(low) >> extra,
+    };
+    fields.into_iter().min_by_key(|field| all().map(|candidate| width(*field, candidate.hull(*field))).sum::<u128>())
 }
 
 fn under(value: &Words, mask: &Words) -> Words {

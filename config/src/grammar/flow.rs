@@ -112,7 +112,7 @@ static MATCH_KEYS: &[Key] = &[
     ),
     Key::optional("tcp.src", PORT, "TCP source port; implies ip.proto: tcp"),
     Key::optional("tcp.dst", PORT, "TCP destination port; implies ip.proto: tcp"),
-    Key::optional("tcp.flags", OneOrMany(&Leaf(&leaf::TCP_FLAGS)), "TCP flags set and not set; implies ip.proto: tcp"),
+    Key::optional("tcp.flags", Leaf(&leaf::TCP_FLAGS), "TCP flags set and not set; implies ip.proto: tcp"),
     Key::optional("udp.src", PORT, "UDP source port; implies ip.proto: udp"),
     Key::optional("udp.dst", PORT, "UDP destination port; implies ip.proto: udp"),
     Key::optional("icmp.type", BYTE, "ICMP type; implies eth.type: ipv4 and ip.proto: icmp"),
@@ -142,7 +142,15 @@ static ACTION: Object = Object {
         ("mirror", "\"mirror\" is not available in this version"),
         ("sample", "\"sample\" is not available in this version"),
     ],
-    known_as: &[("output", "port"), ("set_field", "set"), ("mod_nw_tos", "set"), ("push_vlan", "vlan")],
+    known_as: &[
+        ("output", "port"),
+        ("set_field", "set"),
+        ("mod_nw_tos", "set"),
+        ("push_vlan", "vlan"),
+        ("accept", "allow-stateless"),
+        ("permit", "allow-stateless"),
+        ("pass", "allow-stateless"),
+    ],
     ..Object::new(
         "an action",
         &[
@@ -182,6 +190,12 @@ pub(crate) static SET: Object = Object {
 pub(crate) static GROUP_RULE: Object = Object {
     one_of: &["allow-stateless", "deny"],
     later: &[("allow", NO_CONNECTIONS), ("reject", NO_REJECT), ("shadow", NO_SHADOW)],
+    known_as: &[
+        ("accept", "allow-stateless"),
+        ("permit", "allow-stateless"),
+        ("pass", "allow-stateless"),
+        ("drop", "deny"),
+    ],
     ..Object::new(
         "a group's rule",
         &[

@@ -12,7 +12,8 @@ const MAC_MASK_PATTERN: &str = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}(/[0-9a-fA-F]
 
 macro_rules! leaf {
     ($name:ident, $what:literal, $pattern:expr, $check:expr) => {
-        pub(super) static $name: Leaf = Leaf { what: $what, pattern: $pattern, numeric: false, check: $check };
+        pub(super) static $name: Leaf =
+            Leaf { what: $what, pattern: $pattern, numeric: false, joined: false, check: $check };
     };
 }
 
@@ -36,9 +37,13 @@ leaf!(MAC_MASKED, "a MAC address, or one with a mask after a slash", Some(MAC_MA
 });
 leaf!(MAC, "a MAC address", Some(MAC_PATTERN), |s| mac::mac(&s.text).map(drop));
 leaf!(AGING, "a time such as 300s", Some("^[0-9]+[smh]$"), |s| duration::aging(&s.text).map(drop));
-leaf!(TCP_FLAGS, "TCP flags such as \"syn,!ack\"", Some("^!?[a-z]+(, *!?[a-z]+)*$"), |s| {
-    packet::tcp_flags(&s.text).map(drop)
-});
+pub(super) static TCP_FLAGS: Leaf = Leaf {
+    what: "TCP flags such as \"syn,!ack\"",
+    pattern: Some("^!?[a-z]+(, *!?[a-z]+)*$"),
+    numeric: false,
+    joined: true,
+    check: |s| packet::tcp_flags(&s.text).map(drop),
+};
 // Whether a name exists is checked where the names are known.
 leaf!(PEER, "an IP address, a prefix, or the name of a set or group", None, |s| {
     if address::looks_like_one(&s.text) { address::prefix(&s.text).map(drop) } else { name::peer_name(&s.text) }
@@ -50,11 +55,12 @@ leaf!(IPV6, "an IPv6 address or prefix", Some("^[0-9a-fA-F.:]+(/[0-9]{1,3})?$"),
 
 macro_rules! numeric {
     ($name:ident, $what:literal, $pattern:literal, $check:expr) => {
-        pub(super) static $name: Leaf = Leaf { what: $what, pattern: Some($pattern), numeric: true, check: $check };
+        pub(super) static $name: Leaf =
+            Leaf { what: $what, pattern: Some($pattern), numeric: true, joined: false, check: $check };
     };
 }
 
-numeric!(ETHER_TYPE, "ipv4, ipv6, arp or an EtherType such as 0x88cc", "^(ipv4|ipv6|arp|0x[0-9a-fA-F]{3,4})$", |s| {
+numeric!(ETHER_TYPE, "ipv4, ipv6, arp or an EtherType such as 0x88cc", "^(ipv4|ipv6|arp)$", |s| {
     packet::ether_type(s).map(drop)
 });
 numeric!(PROTOCOL, "tcp, udp, icmp, icmpv6, sctp or a protocol number", "^(tcp|udp|icmp|icmpv6|sctp)$", |s| {

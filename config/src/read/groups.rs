@@ -4,13 +4,13 @@ use flow_table::{id::Priority, rule::TableId};
 use ipnet::IpNet;
 
 use crate::{
-    diagnostics::Sink,
+    diagnostics::{Diagnostic, Sink},
     grammar::GROUP_RULE,
     model::{Action, AddressSet, Condition, Group, Rule, RuleText},
     place::At,
     read::{Rules, flows::priority, matches, names::Names, text_at},
     shape::Shape,
-    tree::Node,
+    tree::{Node, quoted},
     value::address,
 };
 
@@ -57,6 +57,15 @@ pub(super) fn groups(nodes: &[Node], names: &Names, rules: &mut Rules<'_>) -> Ve
         groups.push(At::new(Group { has_from: has("from"), has_to: has("to"), name }, place));
     }
     groups
+}
+
+/// Refuses groups that guard nobody and that no rule names: whoever is in one expects to be guarded.
+pub(super) fn refuse_idle(groups: &[At<Group>], names: &Names, sink: &mut Sink) {
+    for group in groups.iter().filter(|group| !group.has_from && !group.has_to && !names.is_used(&group.name)) {
+        let message = format!("the group {} has no rules, and no rule names it: it guards nobody", quoted(&group.name));
+        let hint = "write from or to, with [] to deny everything, or name it in the peers of a rule";
+        sink.push(Diagnostic::at(group.place, message).hint(hint));
+    }
 }
 
 fn group_rule(

@@ -1,5 +1,6 @@
 //! Names of objects: each is unique among its kind, and every one that is used exists.
 
+use core::cell::Cell;
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
@@ -12,6 +13,9 @@ use crate::{
     tree::{Node, quoted},
     value::address,
 };
+
+/// Members of a group that are told when they lack something.
+const MEMBERS_TOLD: usize = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -30,6 +34,16 @@ struct Peer {
     group: bool,
     addresses: Vec<IpNet>,
     members: Vec<String>,
+    /// The members that have no addresses.
+    without: Vec<At<String>>,
+    /// True once a rule names it for its addresses.
+    used: Cell<bool>,
+}
+
+impl Peer {
+    const fn new(place: Place, group: bool, addresses: Vec<IpNet>) -> Self {
+        Self { place, group, addresses, members: Vec::new(), without: Vec::new(), used: Cell::new(false) }
+    }
 }
 
 impl Names {
@@ -42,12 +56,12 @@ impl Names {
     }
 
     pub(crate) fn claim_set(&mut self, name: &At<String>, addresses: Vec<IpNet>, sink: &mut Sink) {
-        self.claim_peer(name, Peer { place: name.place, group: false, addresses, members: Vec::new() }, sink);
+        self.claim_peer(name, Peer::new(name.place, false, addresses), sink);
     }
 
     pub(crate) fn claim_groups(&mut self, groups: &[Node], sink: &mut Sink) {
         for name in groups.iter().filter_map(|group| super::text_at(group, "name")) {
-            let peer = Peer { place: name.place, group: true, addresses: Vec::new(), members: Vec::new() };
+            let peer = Peer::new(name.place, true, Vec::new());
             self.claim_peer(&name, peer, sink);
         }
     }
@@ -74,9 +88,17 @@ impl Names {
                 if let Some(peer) = self.peers.get_mut(group.as_str()) {
                     peer.members.push(port.name.value.clone());
                     peer.addresses.extend(port.hosts().map(IpNet::from));
+                    if port.addresses.is_empty() {
+                        peer.without.push(port.name.clone());
+                    }
                 }
             }
         }
+    }
+
+    /// True when a rule names the group for its members' addresses, or when that can not be known.
+    pub(crate) fn is_used(&self, group: &str) -> bool {
+        !self.complete || self.peers.get(group).is_none_or(|peer| peer.used.get())
     }
 
     /// Ports in the group of this name.
@@ -108,6 +130,18 @@ impl Names {
             exists(false, self.peers.keys(), "set or group", text, place, sink);
             return None;
         };
+        peer.used.set(true);
+        if let Some(member) = peer.without.first().filter(|_| self.complete) {
+            let message = format!(
+                "port {} of the group {} has no addresses, so this rule would not be about it",
+                quoted(&member.value),
+                quoted(text)
+            );
+            let diagnostic = Diagnostic::at(place, message);
+            let places = peer.without.iter().take(MEMBERS_TOLD).map(|member| member.place);
+            sink.push(places.fold(diagnostic, Diagnostic::also).hint("give it addresses, or take it out of the group"));
+            return None;
+        }
         if !peer.addresses.is_empty() {
             return Some(peer.addresses.clone());
         }

@@ -1,6 +1,9 @@
 //! Rules made from a port's `mac` and `addresses`: a workload sends with these and no others.
 //!
 //! They are below the priority that rules have by default, so that an operator's rule in table `security` wins.
+//!
+//! With a `mac`, the only link-local address not listed that may be used is the one made from it. A workload that makes
+//! them otherwise (RFC 7217, RFC 8981) lists them in `addresses` or has `security: off`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +23,7 @@ use crate::{
     read::Rules,
 };
 
-/// An advertisement of a port's own address, which [`GUARD`] would drop.
+/// A neighbour advertisement of a port's own address, or ARP with its own MAC, which [`GUARD`] would drop.
 const ADVERTISE: Priority = Priority(130);
 /// What only routers and servers send.
 const GUARD: Priority = Priority(120);
@@ -29,30 +32,37 @@ const ALLOW: Priority = Priority(110);
 /// Everything else.
 const DROP: Priority = Priority(100);
 
+const ROUTER_SOLICITATION: u128 = 133;
 const ROUTER_ADVERTISEMENT: u128 = 134;
+const NEIGHBOUR_SOLICITATION: u128 = 135;
 const NEIGHBOUR_ADVERTISEMENT: u128 = 136;
 const REDIRECT: u128 = 137;
+const MLD_REPORT: u128 = 131;
+const MLD_DONE: u128 = 132;
+const MLDV2_REPORT: u128 = 143;
 const DHCP_SERVER: u128 = 67;
 const DHCP_CLIENT: u128 = 68;
-const DHCPV6_SERVER: u128 = 547;
 const DHCPV6_CLIENT: u128 = 546;
 
-/// Adds the rules of one port; none for an uplink, without addresses, or with `security: off`.
+/// Adds the rules of one port; none for an uplink, without `mac` and addresses, or with `security: off`.
 pub(super) fn rules(port: &At<Port>, rules: &mut Rules<'_>) {
     if port.kind == PortKind::Uplink || !port.security || (port.mac.is_none() && port.addresses.is_empty()) {
         return;
     }
-    let allowed = if port.addresses.is_empty() { vec![sender(port)] } else { allowed_addresses(port) };
-    let allow = format!("{}/security/allow", port.name.value);
-    let drop = format!("{}/security", port.name.value);
-    rules.add(port, &allow, ALLOW, allowed, Action::Allow);
-    if !port.addresses.is_empty() {
-        let advertise = format!("{}/security/advertise", port.name.value);
-        rules.add(port, &advertise, ADVERTISE, vec![own_advertisement(port)], Action::Allow);
-        let guard = format!("{}/security/guard", port.name.value);
-        rules.add(port, &guard, GUARD, servers_and_routers(port), Action::Drop);
-    }
-    rules.add(port, &drop, DROP, vec![vec![from(port)]], Action::Drop);
+    let named = |part: &str| format!("{}/security{part}", port.name.value);
+    let mut guard = servers_and_routers(port);
+    let (allowed, advertised) = if port.addresses.is_empty() {
+        // Any address, but none under another's MAC.
+        guard.push(vec![from(port), ether_type(ethertype::ARP)]);
+        (vec![sender(port)], with(with(sender(port), [ether_type(ethertype::ARP)]), arp_mac(port)))
+    } else {
+        guard.push(with(vec![from(port)], icmpv6([NEIGHBOUR_ADVERTISEMENT])));
+        (allowed_addresses(port), own_advertisement(port))
+    };
+    rules.add(port, &named("/allow"), ALLOW, allowed, Action::Allow);
+    rules.add(port, &named("/advertise"), ADVERTISE, vec![advertised], Action::Allow);
+    rules.add(port, &named("/guard"), GUARD, guard, Action::Drop);
+    rules.add(port, &named(""), DROP, vec![vec![from(port)]], Action::Drop);
 }
 
 impl Rules<'_> {
@@ -96,25 +106,40 @@ fn condition((field, terms): (Field, Vec<Term>)) -> Condition {
     Condition::Field(field, terms)
 }
 
-/// fe80::/10 (RFC 4291, 2.5.6).
-fn link_local() -> IpNet {
-    let address = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0);
-    IpNet::new_assert(IpAddr::V6(address), 10)
+/// Link-local addresses it may use beside those listed: the one made from its MAC (RFC 4291, appendix A), which is what
+/// Linux gives a device by default; without a MAC all of them (2.5.6).
+fn link_local(port: &Port) -> IpNet {
+    let Some(mac) = &port.mac else {
+        return IpNet::new_assert(IpAddr::V6(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0)), 10);
+    };
+    let [a, b, c, d, e, f] = mac.value.0;
+    IpAddr::V6(Ipv6Addr::from_octets([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])).into()
+}
+
+fn ether_type(ether_type: u16) -> Condition {
+    exact(Field::EthType, ether_type.into())
+}
+
+/// In ARP, the MAC of its sender.
+fn arp_mac(port: &Port) -> Option<Condition> {
+    port.mac.as_ref().map(|mac| exact(Field::ArpSha, mac.to_u64().into()))
 }
 
 fn allowed_addresses(port: &Port) -> Vec<Vec<Condition>> {
-    // Before it has an address, a host asks from :: (RFC 4862, 5.4.2) and 0.0.0.0 (RFC 5227, 2.1.1; RFC 2131, 4.1).
-    let nowhere: [IpNet; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED).into(), IpAddr::V6(Ipv6Addr::UNSPECIFIED).into()];
-    let sources = own(port, &[nowhere[1], link_local()], Field::Ip4Src, Field::Ip6Src);
-    let arp_senders = own(port, &[nowhere[0]], Field::ArpSpa, Field::Ip6Src);
-    let arp_mac = port.mac.as_ref().map(|mac| exact(Field::ArpSha, mac.to_u64().into()));
+    let sources = own(port, &[link_local(port)], Field::Ip4Src, Field::Ip6Src);
+    // Before it has an address, a host asks from 0.0.0.0 (RFC 5227, 2.1.1; RFC 2131, 4.1) and :: (RFC 4862, 5.4.2).
+    let arp_senders = own(port, &[IpAddr::V4(Ipv4Addr::UNSPECIFIED).into()], Field::ArpSpa, Field::Ip6Src);
+    // Solicitations (RFC 4861, 4.1 and 4.3) and what says which groups it is in (RFC 3590; RFC 3810, 5.2.13).
+    let from_nowhere =
+        icmpv6([MLD_REPORT, MLD_DONE, ROUTER_SOLICITATION, NEIGHBOUR_SOLICITATION, MLDV2_REPORT]).into_iter();
     let mut allowed = vec![
-        with(sender(port), [exact(Field::EthType, ethertype::IPV6.into()), condition(sources.v6)]),
-        with(with(sender(port), [exact(Field::EthType, ethertype::ARP.into()), condition(arp_senders.v4)]), arp_mac),
+        with(sender(port), [ether_type(ethertype::IPV6), condition(sources.v6)]),
+        with(sender(port), from_nowhere.chain([exact(Field::Ip6Src, 0)])),
+        with(with(sender(port), [ether_type(ethertype::ARP), condition(arp_senders.v4)]), arp_mac(port)),
         with(
             sender(port),
             [
-                exact(Field::EthType, ethertype::IPV4.into()),
+                ether_type(ethertype::IPV4),
                 exact(Field::IpProto, protocol::UDP.into()),
                 exact(Field::Ip4Src, bits4(Ipv4Addr::UNSPECIFIED)),
                 exact(Field::Ip4Dst, bits4(Ipv4Addr::BROADCAST)),
@@ -124,41 +149,35 @@ fn allowed_addresses(port: &Port) -> Vec<Vec<Condition>> {
         ),
     ];
     if !sources.v4.1.is_empty() {
-        allowed.push(with(sender(port), [exact(Field::EthType, ethertype::IPV4.into()), condition(sources.v4)]));
+        allowed.push(with(sender(port), [ether_type(ethertype::IPV4), condition(sources.v4)]));
     }
     allowed
 }
 
 /// A neighbour advertisement whose source and target are the port's own (RFC 4861, 4.4).
 fn own_advertisement(port: &Port) -> Vec<Condition> {
-    let sources = own(port, &[link_local()], Field::Ip4Src, Field::Ip6Src);
-    let targets = own(port, &[link_local()], Field::Ip4Src, Field::NdTarget);
-    with(with(sender(port), icmpv6(NEIGHBOUR_ADVERTISEMENT)), [condition(sources.v6), condition(targets.v6)])
+    let sources = own(port, &[link_local(port)], Field::Ip4Src, Field::Ip6Src);
+    let targets = own(port, &[link_local(port)], Field::Ip4Src, Field::NdTarget);
+    with(with(sender(port), icmpv6([NEIGHBOUR_ADVERTISEMENT])), [condition(sources.v6), condition(targets.v6)])
 }
 
-fn icmpv6(kind: u128) -> [Condition; 3] {
+fn icmpv6<const N: usize>(kinds: [u128; N]) -> [Condition; 3] {
     [
-        exact(Field::EthType, ethertype::IPV6.into()),
+        ether_type(ethertype::IPV6),
         exact(Field::IpProto, protocol::ICMPV6.into()),
-        exact(Field::IcmpType, kind),
+        Condition::Field(Field::IcmpType, kinds.map(|kind| Term::exact(Field::IcmpType, kind)).to_vec()),
     ]
 }
 
-/// Advertisements of routers and of addresses that are not the port's, and what DHCP servers send.
+/// What routers advertise and DHCP servers send. A client takes an answer from any source port (RFC 2131, 4.1).
 fn servers_and_routers(port: &Port) -> Vec<Vec<Condition>> {
-    let udp = |ether_type: u16, source, destination| {
-        [
-            exact(Field::EthType, ether_type.into()),
-            exact(Field::IpProto, protocol::UDP.into()),
-            exact(Field::L4Src, source),
-            exact(Field::L4Dst, destination),
-        ]
+    let udp_to = |ethertype, client| {
+        [ether_type(ethertype), exact(Field::IpProto, protocol::UDP.into()), exact(Field::L4Dst, client)]
     };
     vec![
-        with(vec![from(port)], icmpv6(ROUTER_ADVERTISEMENT)),
-        with(vec![from(port)], icmpv6(NEIGHBOUR_ADVERTISEMENT)),
-        with(vec![from(port)], icmpv6(REDIRECT)),
-        with(vec![from(port)], udp(ethertype::IPV4, DHCP_SERVER, DHCP_CLIENT)),
-        with(vec![from(port)], udp(ethertype::IPV6, DHCPV6_SERVER, DHCPV6_CLIENT)),
+        with(vec![from(port)], icmpv6([ROUTER_ADVERTISEMENT])),
+        with(vec![from(port)], icmpv6([REDIRECT])),
+        with(vec![from(port)], udp_to(ethertype::IPV4, DHCP_CLIENT)),
+        with(vec![from(port)], udp_to(ethertype::IPV6, DHCPV6_CLIENT)),
     ]
 }

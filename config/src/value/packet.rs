@@ -25,7 +25,7 @@ fn named<T: Copy + Into<u64>>(scalar: &Scalar, words: &[(&str, T)], min: u64, ma
         return Ok((*value).into());
     }
     if scalar.text.starts_with(|c: char| c.is_ascii_digit()) {
-        return number::number(&scalar.text, min, max);
+        return number::integer(scalar, min, max);
     }
     let list: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     let found = quoted(&scalar.text);

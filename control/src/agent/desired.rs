@@ -1,6 +1,6 @@
 //! What the operator wants: one configuration file, checked and compiled.
 
-use std::{collections::BTreeSet, fs, net::IpAddr, path::Path, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, path::Path, sync::Arc};
 
 use config::{
     Ids, Model,
@@ -49,8 +49,7 @@ impl Desired {
     /// [`Invalid`] with all that is wrong with the file.
     pub(crate) fn load(path: &Path, now: Option<&Self>, seed: Seed) -> Result<Self, Invalid> {
         let origin = path.display().to_string();
-        let text = fs::read_to_string(path)
-            .map_err(|error| Invalid { hash: None, text: format!("{origin}: can not be read: {error}") })?;
+        let text = config::read_text(path).map_err(|why| Invalid { hash: None, text: why.to_string() })?;
         Self::of_text(&text, &origin, now, seed)
     }
 

@@ -1,4 +1,4 @@
-//! The agent's thread: one order after the other, a look at the worker between them.
+//! The agent's thread: one order after the other, a look at the worker before each.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,14 +34,18 @@ pub(crate) fn obey(mut agent: Agent, inbox: &Receiver<Order>) -> Result<(), Stop
             Err(RecvTimeoutError::Disconnected) => Some(Order::Stop),
         };
         let is_stop = matches!(order, Some(Order::Stop));
-        let done = catch_unwind(AssertUnwindSafe(|| match order {
-            Some(Order::Reload) => reload(&mut agent),
-            Some(Order::Devices(hint)) => agent.follow(&hint.gone),
-            Some(Order::Stop) => {
-                agent.stop();
-                Ok(())
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            // Before each order too: with enough of them there is never a moment without one.
+            let alive = agent.heartbeat();
+            match order {
+                Some(Order::Reload) => alive.and_then(|()| reload(&mut agent)),
+                Some(Order::Devices(hint)) => alive.and_then(|()| agent.follow(&hint.gone)),
+                Some(Order::Stop) => {
+                    agent.stop();
+                    alive
+                }
+                None => alive,
             }
-            None => agent.heartbeat(),
         }));
         match done {
             Ok(Ok(())) if is_stop => return Ok(()),

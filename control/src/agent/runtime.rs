@@ -15,7 +15,6 @@ use dataplane::{
     },
     report::{FdbReport, FlowReport, Report},
     runtime::{self, AttachRefused, Poll, Runtime, StartError, Stopped},
-    sys::link,
 };
 use flow_table::{id::PortId, pipeline::Pipeline};
 use tracing::{error, info};
@@ -82,19 +81,23 @@ impl AfXdp {
             let runtime = runtime.as_mut().ok_or(Stopped)?;
             (runtime.area(), runtime.next_borrower())
         };
-        let options = Options {
+        let options = self.options(port);
+        let (socket, mut program) = afxdp::attach(&options, &area, borrower)?;
+        if port.attach.shared {
+            set_owned(&mut program, &port.owned)?;
+        }
+        Ok((socket, program))
+    }
+
+    fn options(&self, port: &PortSpec) -> Options {
+        Options {
             device: port.attach.device.clone(),
             queues: port.attach.queues,
             ring: self.ring,
             steer: if port.attach.shared { Steer::Owned } else { Steer::All },
             promiscuous: true,
             mode: Mode::Best,
-        };
-        let (socket, mut program) = afxdp::attach(&options, &area, borrower)?;
-        if port.attach.shared {
-            set_owned(&mut program, &port.owned)?;
         }
-        Ok((socket, program))
     }
 
     /// Gives the worker its half.
@@ -147,20 +150,9 @@ impl From<AttachError> for NotAttached {
 
 impl DataPlane for AfXdp {
     fn check(&self, port: &PortSpec) -> Result<(), NotAttached> {
-        let device = &port.attach.device;
-        let facts = link::facts(device)
-            .map_err(|error| NotAttached::Refused(format!("can not ask about device {device}: {error}")))?;
-        let Some(facts) = facts else { return Ok(()) };
-        mtu(port, facts.mtu)?;
-        if facts.mtu > afxdp::MAX_MTU {
-            return Err(AttachError::Mtu { device: device.clone(), mtu: facts.mtu }.into());
-        }
-        match port.attach.queues {
-            Some(asked) if u32::from(asked) != facts.rx_queues => {
-                Err(AttachError::Queues { device: device.clone(), asked, has: facts.rx_queues }.into())
-            }
-            _ => Ok(()),
-        }
+        let ours: Vec<u32> = self.halves().programs.values().filter_map(Attachment::program_id).collect();
+        let facts = afxdp::check(&self.options(port), &ours)?;
+        mtu(port, facts.mtu).map(drop)
     }
 
     fn attach(&self, port: &PortSpec) -> Result<Attached, NotAttached> {
@@ -186,20 +178,18 @@ impl DataPlane for AfXdp {
     }
 
     fn detach(&self, port: PortId) -> Result<(), Stopped> {
-        let below = self.ask(Runtime::report)?.ports.iter().find(|counted| counted.id == port).and_then(|p| p.status);
-        let waiting = {
-            let mut halves = self.halves();
-            if let Some(status) = below {
-                add(halves.past.entry(port).or_default(), status.below);
-            }
-            // The program first: no frame comes any more when the sockets close.
-            halves.programs.remove(&port);
-            halves.waiting.remove(&port)
-        };
-        match waiting {
+        // Held throughout: a report in between would count what was closed twice, or not at all.
+        let mut halves = self.halves();
+        // The program first: no frame comes any more when the sockets close.
+        halves.programs.remove(&port);
+        match halves.waiting.remove(&port) {
             // Nothing was lent to it: the worker has never seen it.
             Some((socket, _)) => drop(Box::new(socket).close()),
-            None => drop(self.ask(|runtime| runtime.detach(port))?),
+            None => {
+                if let Some(last) = self.ask(|runtime| runtime.detach(port))? {
+                    add(halves.past.entry(port).or_default(), last.below);
+                }
+            }
         }
         Ok(())
     }
@@ -221,8 +211,8 @@ impl DataPlane for AfXdp {
     }
 
     fn report(&self) -> Result<Report, Stopped> {
-        let mut report = self.ask(Runtime::report)?;
         let halves = self.halves();
+        let mut report = self.ask(Runtime::report)?;
         for port in &mut report.ports {
             if let Some(past) = halves.past.get(&port.id) {
                 add(&mut port.status.get_or_insert_with(PortStatus::default).below, *past);

@@ -26,6 +26,11 @@ impl Agent {
         let before = self.ports.clone();
         let now = Arc::clone(&self.desired);
         let plan = Plan::between(&now.ports, &next.ports);
+        // Before anything is counted under them. Names are only added, so a turn that fails leaves nothing wrong.
+        let mut names = (*self.names).clone();
+        names.learn(&next.policy);
+        self.names = Arc::new(names);
+        self.show();
         match self.carry_out(&plan, &next, &devices) {
             Ok(generation) => {
                 for port in &next.ports {
@@ -34,9 +39,6 @@ impl Agent {
                         record.spec = port.clone();
                     }
                 }
-                let mut names = (*self.names).clone();
-                names.learn(&next.policy);
-                self.names = Arc::new(names);
                 self.desired = Arc::new(next);
                 self.generation = generation;
                 Ok(generation)

@@ -3,7 +3,10 @@
 use std::{
     fs::{self, File, Permissions},
     io,
-    os::unix::{fs::FileTypeExt, fs::PermissionsExt, net::UnixListener},
+    os::unix::{
+        fs::{FileTypeExt, OpenOptionsExt, PermissionsExt},
+        net::UnixListener,
+    },
     path::{Path, PathBuf},
 };
 
@@ -15,6 +18,8 @@ pub(crate) const DEFAULT: &str = "/run/sluice/sluice.sock";
 
 /// Who may connect: owner and group.
 const MODE: u32 = 0o660;
+/// And of its lock: nobody else's business.
+const LOCK_MODE: u32 = 0o600;
 
 /// Why there is no socket.
 #[derive(Debug, Error)]
@@ -63,8 +68,11 @@ impl Claim {
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(LOCK_MODE)
             .open(&lock_path)
             .map_err(failed("open", &lock_path))?;
+        // Who can open it can hold it, and keep the daemon from starting: also one that was made wider.
+        lock.set_permissions(Permissions::from_mode(LOCK_MODE)).map_err(failed("set the mode of", &lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock, is_bound: false }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(SocketError::Taken(path.to_owned())),

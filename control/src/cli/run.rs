@@ -20,7 +20,7 @@ use tokio::{
     sync::oneshot,
 };
 use tracing::info;
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use tracing_subscriber::filter::LevelFilter;
 
 use super::{SocketArg, invalid};
 use crate::{
@@ -48,7 +48,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        log();
+        log()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(refused)?;
         let exit = runtime.block_on(self.daemon());
         // A reader that hangs on the socket does not hold the end up.
@@ -159,19 +159,26 @@ impl Signals {
 }
 
 /// Logs to standard error, as much as `SLUICE_LOG` says.
-fn log() {
-    let filter = EnvFilter::builder()
-        .with_env_var("SLUICE_LOG")
-        .with_default_directive(LevelFilter::INFO.into())
-        .from_env_lossy();
+fn log() -> Result<(), Failure> {
+    let filter = match std::env::var("SLUICE_LOG").as_deref() {
+        Err(_) | Ok("" | "info") => LevelFilter::INFO,
+        Ok("error") => LevelFilter::ERROR,
+        Ok("warn") => LevelFilter::WARN,
+        Ok("debug") => LevelFilter::DEBUG,
+        Ok(other) => {
+            let sentence = format!("SLUICE_LOG is \"{other}\", and may be error, warn, info or debug");
+            return Err(Failure::says(Exit::Usage, sentence));
+        }
+    };
     let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(filter)
         .with_writer(io::stderr)
         .with_ansi(colour)
         .with_target(false)
         .log_internal_errors(false)
         .try_init();
+    Ok(())
 }
 
 fn refused(error: impl Into<anyhow::Error>) -> Failure {

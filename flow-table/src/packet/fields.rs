@@ -6,7 +6,7 @@ use crate::{
     packet::Parsed,
 };
 
-/// Reads them from a frame that [`parse`](super::parse) accepted as `parsed`.
+/// Reads them from a frame that [`parse`](super::parse()) accepted as `parsed`.
 #[must_use]
 pub fn read(frame: &[u8], parsed: &Parsed) -> PacketFields {
     let l3 = frame.get(usize::from(parsed.offsets.l3)..).unwrap_or_default();

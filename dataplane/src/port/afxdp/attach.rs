@@ -120,6 +120,12 @@ impl Attachment {
         Ok(now.is_some_and(|now| now.ifindex == self.facts.ifindex && now.xdp_program == Some(program)))
     }
 
+    /// The kernel's number of our program, `None` when it does not say.
+    #[must_use]
+    pub fn program_id(&self) -> Option<u32> {
+        self.steering.program_id().ok()
+    }
+
     /// How frames reach the port.
     #[must_use]
     pub const fn mode(&self) -> PortMode {
@@ -158,7 +164,7 @@ impl Attachment {
 /// # Errors
 /// As [`AttachError`] says; nothing is left behind.
 pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<(AfXdpPort, Attachment), AttachError> {
-    let (facts, queues) = check(options)?;
+    let (facts, queues) = checked(options, &[])?;
     let mode = match options.steer {
         Steer::All => &steer::TAKE_ALL,
         Steer::Owned => &steer::TAKE_OWNED,
@@ -181,8 +187,16 @@ pub fn attach(options: &Options, area: &UmemArea, borrower: Borrower) -> Result<
     Ok((port, Attachment { _link: link, steering, _promiscuous: promiscuous, device, facts, mode, notes }))
 }
 
-/// Everything that can be told before anything is made.
-fn check(options: &Options) -> Result<(LinkFacts, u16), AttachError> {
+/// Whether [`attach`] would refuse, as far as can be told before anything is made: the device's facts when it would not. The
+/// programs in `ours` count as none: they leave before the port comes.
+///
+/// # Errors
+/// As [`attach`]'s.
+pub fn check(options: &Options, ours: &[u32]) -> Result<LinkFacts, AttachError> {
+    checked(options, ours).map(|(facts, _)| facts)
+}
+
+fn checked(options: &Options, ours: &[u32]) -> Result<(LinkFacts, u16), AttachError> {
     let Options { device, queues, ring, .. } = options;
     if !ring.is_power_of_two() || !(MIN_RING..=MAX_RING).contains(ring) {
         return Err(AttachError::Ring { ring: *ring });
@@ -194,7 +208,9 @@ fn check(options: &Options) -> Result<(LinkFacts, u16), AttachError> {
     if facts.mtu > MAX_MTU {
         return Err(AttachError::Mtu { device: device.clone(), mtu: facts.mtu });
     }
-    refuse_foreign(device, &facts)?;
+    if facts.xdp_program.is_none_or(|program| !ours.contains(&program)) {
+        refuse_foreign(device, &facts)?;
+    }
     let has = facts.rx_queues;
     match (u16::try_from(has), queues) {
         (_, Some(asked)) if u32::from(*asked) != has => {

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-pub use attach::{Attachment, DEFAULT_RING, MAX_MTU, MAX_RING, MIN_RING, Mode, Options, Steer, attach};
+pub use attach::{Attachment, DEFAULT_RING, MAX_MTU, MAX_RING, MIN_RING, Mode, Options, Steer, attach, check};
 pub use error::AttachError;
 pub use steering::{OwnedError, SteeringCounters};
 
