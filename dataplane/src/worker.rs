@@ -341,13 +341,11 @@ impl Worker {
 
 /// A flow table on huge pages where they can be had.
 fn flow_table(flows: u32, seed: Seed) -> FlowTable {
-    let table = FlowTable::new(flows, seed);
-    for range in table.memory() {
+    FlowTable::with_advice(flows, seed, |range| {
         if let Err(error) = sys::huge_pages::advise(&range) {
             tracing::debug!(%error, "the flow table stays on small pages");
         }
-    }
-    table
+    })
 }
 
 /// A drop of `reason` that no rule decided.

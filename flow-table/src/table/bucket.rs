@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use bytemuck::{Zeroable, allocation::zeroed_slice_box};
+use bytemuck::Zeroable;
 
 use crate::{idx, prefetch::prefetch};
 
@@ -61,15 +61,14 @@ fn way_of(tags: &[u16; WAYS], tag: u16) -> Option<usize> {
 }
 
 impl Buckets {
-    /// For `capacity` entries, a power of two: about five of ten places used when full.
-    pub(super) fn new(capacity: u32) -> Self {
+    /// For `capacity` entries, a power of two: about five of ten places used when full. `advise` is told the addresses
+    /// before they are touched.
+    pub(super) fn new(capacity: u32, advise: &mut impl FnMut(Range<usize>)) -> Self {
         let count = (capacity / 4).max(REACH);
-        Self { buckets: zeroed_slice_box(idx(u64::from(count))), mask: count - 1 }
-    }
-
-    /// Where it lies, as addresses.
-    pub(super) fn memory(&self) -> Range<usize> {
-        super::addresses(&self.buckets)
+        let len = idx(u64::from(count));
+        let mut buckets = super::reserve(len, advise);
+        buckets.resize(len, EMPTY);
+        Self { buckets: buckets.into(), mask: count - 1 }
     }
 
     #[inline]
