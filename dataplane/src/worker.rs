@@ -172,12 +172,13 @@ impl Worker {
         let received = ports.receive(umem, burst, state); // enter
         burst.parse(umem, flows, state); // bytes -> key, offsets, hash
         burst.look_up(flows, &state.valid); // prefetch, then one lookup each
+        let evicted = flows.evicted();
         for (miss, lookup) in burst.misses() {
             slow.upcall(miss, lookup, policy, flows, umem, state);
         }
         for (packet, mut lookup) in burst.drain() {
-            if lookup.slot.is_some() && !flows.holds(lookup.slot, &packet.parsed.key) {
-                slow.decide_again(&packet, &mut lookup, policy, flows, umem, state);
+            if flows.evicted() != evicted && lookup.slot.is_some() && !flows.holds(lookup.slot, &packet.parsed.key) {
+                slow.decide_again(packet.seen(), &mut lookup, policy, flows, umem, state);
             }
             if lookup.slot.is_some() {
                 execute::hit(packet, lookup.slot, flows, umem, ports, state);
@@ -340,13 +341,11 @@ impl Worker {
 
 /// A flow table on huge pages where they can be had.
 fn flow_table(flows: u32, seed: Seed) -> FlowTable {
-    let table = FlowTable::new(flows, seed);
-    for range in table.memory() {
+    FlowTable::with_advice(flows, seed, |range| {
         if let Err(error) = sys::huge_pages::advise(&range) {
             tracing::debug!(%error, "the flow table stays on small pages");
         }
-    }
-    table
+    })
 }
 
 /// A drop of `reason` that no rule decided.

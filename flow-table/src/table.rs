@@ -8,7 +8,7 @@ mod bucket;
 
 use core::{ops::Range, time::Duration};
 
-use bytemuck::{Zeroable, allocation::zeroed_slice_box};
+use bytemuck::Zeroable;
 
 use crate::{
     hash::Seed,
@@ -113,9 +113,12 @@ pub struct FlowView {
 pub struct FlowTable {
     seed: Seed,
     buckets: Buckets,
-    entries: Box<[Entry]>,
-    records: Box<[Transposition]>,
-    wide: Box<[WideLine]>,
+    /// Entry, record and further line of one flow have one index. As long as the entries ever used; their memory, for
+    /// `capacity` of each, is had at the start and never moves.
+    entries: Vec<Entry>,
+    records: Vec<Transposition>,
+    wide: Vec<WideLine>,
+    capacity: u32,
     free: Vec<u32>,
     /// Entries from here on were never used.
     used: u32,
@@ -133,14 +136,21 @@ impl FlowTable {
     /// Room for at least `capacity` flows (a power of two is kept as it is, others are rounded up; at least 64).
     #[must_use]
     pub fn new(capacity: u32, seed: Seed) -> Self {
+        Self::with_advice(capacity, seed, |_| ())
+    }
+
+    /// As [`new`](Self::new); `advise` is told the addresses of each large array before it is first touched.
+    #[must_use]
+    pub fn with_advice(capacity: u32, seed: Seed, mut advise: impl FnMut(Range<usize>)) -> Self {
         let capacity = capacity.clamp(64, 1 << 30).next_power_of_two();
         let len = idx(u64::from(capacity));
         Self {
             seed,
-            buckets: Buckets::new(capacity),
-            entries: zeroed_slice_box(len),
-            records: zeroed_slice_box(len),
-            wide: zeroed_slice_box(len),
+            buckets: Buckets::new(capacity, &mut advise),
+            entries: reserve(len, &mut advise),
+            records: reserve(len, &mut advise),
+            wide: reserve(len, &mut advise),
+            capacity,
             free: Vec::with_capacity(len),
             used: 0,
             live: 0,
@@ -149,12 +159,6 @@ impl FlowTable {
             evicted: 0,
             expired: 0,
         }
-    }
-
-    /// Where its arrays lie, as addresses: for advice to the system about their pages.
-    #[must_use]
-    pub fn memory(&self) -> [Range<usize>; 4] {
-        [self.buckets.memory(), addresses(&self.entries), addresses(&self.records), addresses(&self.wide)]
     }
 
     /// Flow entries now.
@@ -172,7 +176,7 @@ impl FlowTable {
     /// Room for flow entries.
     #[must_use]
     pub const fn capacity(&self) -> usize {
-        self.entries.len()
+        idx(self.capacity as u64)
     }
 
     /// Entries removed to make room, since the start.
@@ -325,14 +329,10 @@ impl FlowTable {
 
     /// An unused entry, linked under `hash`.
     fn claim(&mut self, hash: u64, now: Instant) -> Slot {
-        if self.free.is_empty() && idx(u64::from(self.used)) == self.entries.len() || !self.buckets.has_room(hash) {
+        if self.free.is_empty() && self.used == self.capacity || !self.buckets.has_room(hash) {
             self.evict_near(hash, now);
         }
-        let index = self.free.pop().unwrap_or_else(|| {
-            let fresh = self.used.min(self.last());
-            self.used = (fresh + 1).max(self.used);
-            fresh
-        });
+        let index = self.free.pop().unwrap_or_else(|| self.first_use());
         if let Some(bucket) = self.buckets.insert(hash, index)
             && let Some(entry) = self.entries.get_mut(idx(u64::from(index)))
         {
@@ -342,8 +342,16 @@ impl FlowTable {
         Slot(index)
     }
 
-    fn last(&self) -> u32 {
-        u32::try_from(self.entries.len()).unwrap_or(u32::MAX).saturating_sub(1)
+    /// The first entry never used; the last one of all when there is none.
+    fn first_use(&mut self) -> u32 {
+        if self.used == self.capacity {
+            return self.capacity - 1;
+        }
+        self.entries.push(Entry::zeroed());
+        self.records.push(Transposition::zeroed());
+        self.wide.push(WideLine::zeroed());
+        self.used += 1;
+        self.used - 1
     }
 
     /// Removes the entry idle longest among those near `hash`; when there is none near, the table is full elsewhere and the
@@ -457,10 +465,12 @@ impl FlowTable {
     }
 }
 
-/// The addresses of a slice.
-fn addresses<T>(items: &[T]) -> Range<usize> {
-    let Range { start, end } = items.as_ptr_range();
-    start.addr()..end.addr()
+/// Memory for `len` of them, whose addresses `advise` is told.
+fn reserve<T>(len: usize, advise: &mut impl FnMut(Range<usize>)) -> Vec<T> {
+    let items = Vec::<T>::with_capacity(len);
+    let start = items.as_ptr().addr();
+    advise(start..start + len * size_of::<T>());
+    items
 }
 
 #[inline]

@@ -18,7 +18,7 @@ use crate::port::umem::{Frame, Umem};
 /// A packet whose flow is known.
 #[inline]
 pub(super) fn hit(
-    packet: Packet,
+    packet: Packet<'_>,
     slot: Slot,
     flows: &mut FlowTable,
     umem: &mut Umem,
@@ -38,7 +38,7 @@ pub(super) fn hit(
 pub(super) fn run(
     record: &Transposition,
     wide: &Ip6Addresses,
-    packet: Packet,
+    packet: Packet<'_>,
     umem: &mut Umem,
     ports: &mut Ports,
     state: &mut State,
@@ -51,18 +51,18 @@ pub(super) fn run(
         return;
     }
     let bytes = umem.bytes_mut(&mut frame);
-    state.counters.checksums_completed += u64::from(checksum::complete_partial(bytes, &parsed));
-    if let Err(reason) = transposition::apply(record, wide, bytes, &parsed) {
+    state.counters.checksums_completed += u64::from(checksum::complete_partial(bytes, parsed));
+    if let Err(reason) = transposition::apply(record, wide, bytes, parsed) {
         umem.discard(frame);
         state.drop_received(no_rule(reason, source));
         return;
     }
     let path = PathId(record.path);
     if record.kind == kind::SET {
-        send_copies(frame, &parsed, OutputSetId(record.out_set), path, umem, ports, state);
+        send_copies(frame, parsed, OutputSetId(record.out_set), path, umem, ports, state);
         return;
     }
-    match send(frame, &parsed, PortId(record.out_port), transposition::vlan_edit(record), umem, ports) {
+    match send(frame, parsed, PortId(record.out_port), transposition::vlan_edit(record), umem, ports) {
         Ok(()) => state.note(Fate::Sent(path)),
         Err(reason) => state.drop_received(no_rule(reason, source)),
     }

@@ -15,7 +15,12 @@ use flow_table::{
     transposition::{self, Decision, Ip6Addresses, Transposition, Way},
 };
 
-use super::{State, burst::Packet, execute, no_rule, ports::Ports};
+use super::{
+    State,
+    burst::{Packet, Seen},
+    execute, no_rule,
+    ports::Ports,
+};
 use crate::port::umem::Umem;
 
 /// What was decided for one packet alone.
@@ -42,7 +47,7 @@ impl SlowPath {
     #[inline(never)]
     pub(super) fn upcall(
         &mut self,
-        packet: &Packet,
+        packet: Seen<'_>,
         lookup: &mut Lookup,
         policy: &Arc<Pipeline>,
         flows: &mut FlowTable,
@@ -58,8 +63,8 @@ impl SlowPath {
         state.counters.misses += 1;
         // What is learned from this packet may already contradict what is decided for it.
         let epoch = state.epoch;
-        let bytes = umem.bytes(&packet.frame);
-        let outcome = policy.walk(&packet.parsed, fields::read(bytes, &packet.parsed), &state.fdb, &mut self.walk);
+        let bytes = umem.bytes(packet.frame);
+        let outcome = policy.walk(packet.parsed, fields::read(bytes, packet.parsed), &state.fdb, &mut self.walk);
         self.learn(packet, policy, state);
         let path = state.paths.intern(self.walk.rules());
         let way = match outcome {
@@ -93,7 +98,7 @@ impl SlowPath {
     #[inline(never)]
     pub(super) fn run_once(
         &mut self,
-        packet: Packet,
+        packet: Packet<'_>,
         policy: &Pipeline,
         umem: &mut Umem,
         ports: &mut Ports,
@@ -122,7 +127,7 @@ impl SlowPath {
     #[inline(never)]
     pub(super) fn decide_again(
         &mut self,
-        packet: &Packet,
+        packet: Seen<'_>,
         lookup: &mut Lookup,
         policy: &Arc<Pipeline>,
         flows: &mut FlowTable,
@@ -147,7 +152,7 @@ impl SlowPath {
     }
 
     /// Learns the sender's place, where the policy allows it.
-    fn learn(&self, packet: &Packet, policy: &Pipeline, state: &mut State) {
+    fn learn(&self, packet: Seen<'_>, policy: &Pipeline, state: &mut State) {
         let (port, mac) = (packet.parsed.key.in_port(), packet.parsed.key.eth_src());
         let Some(domain) = self.walk.learnable().filter(|domain| policy.may_learn(*domain, mac)) else { return };
         let limit = policy.network(domain.network).map_or(0, |network| network.mac_limit);

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use bytemuck::{Zeroable, allocation::zeroed_slice_box};
+use bytemuck::Zeroable;
 
 use crate::{idx, prefetch::prefetch};
 
@@ -41,16 +41,34 @@ fn tag_of(hash: u64) -> u16 {
     (hash >> 48) as u16 | 1
 }
 
-impl Buckets {
-    /// For `capacity` entries, a power of two: about five of ten places used when full.
-    pub(super) fn new(capacity: u32) -> Self {
-        let count = (capacity / 4).max(REACH);
-        Self { buckets: zeroed_slice_box(idx(u64::from(count))), mask: count - 1 }
-    }
+/// A place whose tag is `tag`: four tags a word, without a branch.
+///
+/// A lane of a word that is zero borrows from its top bit; lanes above such a one may do so wrongly, the lowest never.
+#[inline]
+fn way_of(tags: &[u16; WAYS], tag: u16) -> Option<usize> {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    let [a, b, c, d, e, f, g, h, i, j] = *tags;
+    let lanes = |a, b, c, d| u64::from(a) | u64::from(b) << 16 | u64::from(c) << 32 | u64::from(d) << 48;
+    let wanted = u64::from(tag) * ONES;
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 15);
+    let low = zeros(lanes(a, b, c, d) ^ wanted) >> 15;
+    let middle = zeros(lanes(e, f, g, h) ^ wanted) >> 14;
+    // No tag is zero that was asked for, so the lanes without a place never agree.
+    let high = zeros(lanes(i, j, 0, 0) ^ wanted) >> 13;
+    let found = low | middle | high;
+    let bit = idx(u64::from(found.trailing_zeros()));
+    (found != 0).then_some((bit >> 4) + 4 * (bit & 3))
+}
 
-    /// Where it lies, as addresses.
-    pub(super) fn memory(&self) -> Range<usize> {
-        super::addresses(&self.buckets)
+impl Buckets {
+    /// For `capacity` entries, a power of two: about five of ten places used when full. `advise` is told the addresses
+    /// before they are touched.
+    pub(super) fn new(capacity: u32, advise: &mut impl FnMut(Range<usize>)) -> Self {
+        let count = (capacity / 4).max(REACH);
+        let len = idx(u64::from(count));
+        let mut buckets = super::reserve(len, advise);
+        buckets.resize(len, EMPTY);
+        Self { buckets: buckets.into(), mask: count - 1 }
     }
 
     #[inline]
@@ -75,16 +93,11 @@ impl Buckets {
         prefetch(self.buckets.get(idx(u64::from(self.home(hash)))));
     }
 
-    /// The first entry of the home bucket whose tag agrees, `u32::MAX` when there is none.
+    /// An entry of the home bucket whose tag agrees, `u32::MAX` when there is none.
     #[inline]
     pub(super) fn candidate(&self, hash: u64) -> u32 {
         let bucket = self.bucket(self.home(hash), 0);
-        let tag = tag_of(hash);
-        let mut found = u32::MAX;
-        for (have, index) in bucket.tags.iter().zip(bucket.index).rev() {
-            found = if *have == tag { index } else { found };
-        }
-        found
+        way_of(&bucket.tags, tag_of(hash)).and_then(|way| bucket.index.get(way)).copied().unwrap_or(u32::MAX)
     }
 
     /// Every entry whose tag agrees, home bucket first.
@@ -144,5 +157,25 @@ impl Buckets {
         {
             bucket.spilled = bucket.spilled.saturating_sub(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_found_wherever_it_is_and_nothing_else_is() {
+        for way in 0..WAYS {
+            for tag in [1_u16, 3, 0x7fff, 0x8001, 0xffff] {
+                for other in [0, tag ^ 2, tag ^ 0x8000, tag.wrapping_add(2) | 1] {
+                    let mut tags = [other; WAYS];
+                    assert_eq!(way_of(&tags, tag), None, "{tag:#x} among {other:#x}");
+                    tags[way] = tag;
+                    assert_eq!(way_of(&tags, tag), Some(way), "{tag:#x} among {other:#x}");
+                }
+            }
+        }
+        assert!(way_of(&[5; WAYS], 5).is_some());
     }
 }

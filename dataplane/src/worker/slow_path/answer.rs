@@ -27,7 +27,7 @@ const TTL: u8 = 64;
 
 /// Answers a packet for the switch itself, or drops it as not answered.
 pub(super) fn answer(
-    packet: Packet,
+    packet: Packet<'_>,
     network: NetworkId,
     path: PathId,
     policy: &Pipeline,
@@ -39,7 +39,7 @@ pub(super) fn answer(
     let source = parsed.key.in_port();
     let mut reply = [0; MAX_FRAME_BYTES];
     let length =
-        policy.network(network).and_then(|network| write_reply(umem.bytes(&frame), &parsed, network, &mut reply));
+        policy.network(network).and_then(|network| write_reply(umem.bytes(&frame), parsed, network, &mut reply));
     let tag_bytes = usize::from(parsed.offsets.l3).saturating_sub(14);
     umem.discard(frame);
     let Some(bytes) = length.and_then(|length| reply.get(..length)) else {
