@@ -145,6 +145,7 @@ fn over_veth(rounds: &VethRounds, everything: &mut Everything) -> Result<(), Ben
     options.rounds = rounds.rounds.unwrap_or(options.rounds);
     options.round = rounds.ms.map_or(options.round, Duration::from_millis);
     let scenario = Scenario { work: work(rounds.rewrite), flows: 1_000 };
+    everything.turns.push(veth::turns::measure(scenario, &veth::turns::Options::default())?);
     everything.veth.push(veth::measure(scenario, &options)?);
     Ok(())
 }

@@ -9,8 +9,8 @@ use crate::{
     memory::Figures,
     scenario::Work,
     stages::Stages,
-    stats::Summary,
-    veth::{Contest, Side},
+    stats::{Interval, Summary},
+    veth::{Contest, Side, turns::Turns},
 };
 
 /// Everything one run measured.
@@ -25,7 +25,10 @@ pub struct Everything {
     /// Its instructions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub callgrind: Vec<Instructions>,
-    /// Over veth.
+    /// Over veth, in turns on one CPU.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turns>,
+    /// Over veth, against a sender that never waits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub veth: Vec<Contest>,
 }
@@ -41,6 +44,7 @@ impl fmt::Display for Everything {
         if !self.callgrind.is_empty() {
             instructions(f, &self.callgrind)?;
         }
+        self.turns.iter().try_for_each(|one| turns(f, one))?;
         self.veth.iter().try_for_each(|contest| veth(f, contest))
     }
 }
@@ -132,4 +136,15 @@ fn veth(f: &mut fmt::Formatter<'_>, contest: &Contest) -> fmt::Result {
         "added by the switch: {:.0} ns a packet, 90 % interval {:.0}-{:.0}",
         added.median, added.low, added.high
     )
+}
+
+fn turns(f: &mut fmt::Formatter<'_>, one: &Turns) -> fmt::Result {
+    let Turns { scenario, switch, bare, ratio, added_ns, lost } = one;
+    let (flows, work, rounds) = (scenario.flows, name(scenario.work), switch.rounds);
+    writeln!(f, "veth to veth through AF_XDP, in turns on one CPU: {flows} flows, {work}, {rounds} pairs of rounds")?;
+    writeln!(f, "  switch: {} ns of its CPU a packet", spread(*switch))?;
+    writeln!(f, "    bare: {} ns; {:.2} % lost", spread(*bare), lost * 100.0)?;
+    writeln!(f, "switch / bare: {:.3}, 90 % interval {:.3}-{:.3}", ratio.median, ratio.low, ratio.high)?;
+    let Interval { low, median, high } = added_ns;
+    writeln!(f, "added by the switch: {median:.0} ns a packet, 90 % interval {low:.0}-{high:.0}")
 }

@@ -33,6 +33,9 @@ pub struct Wiring {
 pub trait Subject {
     /// One pass over the ports: how many frames it received. It asks `clock` for the time when it needs it.
     fn pass(&mut self, clock: fn() -> Instant) -> usize;
+
+    /// True while a further pass has something to do though no frame comes.
+    fn is_busy(&self) -> bool;
 }
 
 /// The switch: a real worker with a real policy.
@@ -72,6 +75,10 @@ impl Subject for Switch {
     fn pass(&mut self, clock: fn() -> Instant) -> usize {
         self.worker.poll(clock())
     }
+
+    fn is_busy(&self) -> bool {
+        self.worker.is_busy()
+    }
 }
 
 /// The bare echo: frames go from one port to the other, and nobody looks at them.
@@ -110,5 +117,9 @@ impl Subject for Bare {
             umem.discard(frame);
         }
         received
+    }
+
+    fn is_busy(&self) -> bool {
+        self.wiring.to.is_busy()
     }
 }

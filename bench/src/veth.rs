@@ -5,6 +5,7 @@
 //! sender never waits for them. All of the subject's CPU time is charged to what it delivered.
 
 mod sender;
+pub mod turns;
 mod world;
 
 use std::{

@@ -10,6 +10,7 @@ use std::{
 
 use dataplane::port::{
     Port,
+    afxdp::{AfXdpPort, Attachment},
     umem::{Frame, Umem},
 };
 
@@ -25,7 +26,58 @@ use crate::{
 /// Chunks of its frame memory.
 const CHUNKS: u32 = 2048;
 /// Frames it gives its socket at once.
-const AT_ONCE: usize = 64;
+pub(super) const AT_ONCE: usize = 64;
+/// Calls that wait for a socket to send what it has.
+const PATIENCE: u32 = 1000;
+
+/// Frames of a scenario and a socket to send them by.
+#[derive(Debug)]
+pub(super) struct Feeder {
+    // Dropped first: no frame comes any more.
+    attachment: Attachment,
+    umem: Umem,
+    port: AfXdpPort,
+    source: Source,
+    queue: Vec<Frame>,
+}
+
+impl Feeder {
+    pub(super) fn new(world: &World, traffic: &Arc<Traffic>) -> Result<Self, BenchError> {
+        let umem = Umem::new(CHUNKS)?;
+        let (port, attachment) = attached(&world.start, "source", &umem.area(), 1)?;
+        let source = Source::new(Arc::clone(traffic));
+        Ok(Self { attachment, umem, port, source, queue: Vec::with_capacity(AT_ONCE) })
+    }
+
+    /// Gives the socket at most [`AT_ONCE`] frames: how many it took.
+    fn give(&mut self) -> usize {
+        while self.queue.len() < AT_ONCE && self.umem.free_chunks() > 0 {
+            let room = AT_ONCE - self.queue.len();
+            self.source.rx(&mut self.umem, &mut self.queue, room);
+        }
+        let waiting = self.queue.len();
+        self.port.tx(&mut self.umem, &mut self.queue);
+        waiting - self.queue.len()
+    }
+
+    /// Sends [`AT_ONCE`] frames and makes the kernel push them all out, unless it refuses for long.
+    pub(super) fn send(&mut self) -> usize {
+        let sent = self.give();
+        let mut nothing = Vec::new();
+        for _ in 0..PATIENCE {
+            if !self.port.is_busy() {
+                break;
+            }
+            self.port.tx(&mut self.umem, &mut nothing);
+        }
+        sent
+    }
+
+    pub(super) fn close(self) {
+        drop(self.attachment);
+        Box::new(self.port).close();
+    }
+}
 
 /// A thread that sends until it is told to stop.
 #[derive(Debug)]
@@ -42,27 +94,16 @@ struct Shared {
 
 impl Sender {
     pub(super) fn start(world: &World, traffic: &Arc<Traffic>, core: usize) -> Result<Self, BenchError> {
-        let mut umem = Umem::new(CHUNKS)?;
-        let (mut port, attachment) = attached(&world.start, "source", &umem.area(), 1)?;
-        let mut source = Source::new(Arc::clone(traffic));
+        let mut feeder = Feeder::new(world, traffic)?;
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
         let send = move || {
             // A sender on any CPU is better than none; the figures show it.
             let _ = pin(core);
-            let mut queue: Vec<Frame> = Vec::with_capacity(AT_ONCE);
             while !seen.over.load(Ordering::Relaxed) {
-                while queue.len() < AT_ONCE && umem.free_chunks() > 0 {
-                    let room = AT_ONCE - queue.len();
-                    source.rx(&mut umem, &mut queue, room);
-                }
-                let waiting = queue.len();
-                port.tx(&mut umem, &mut queue);
-                let taken = waiting - queue.len();
-                seen.sent.fetch_add(u64::try_from(taken).unwrap_or(0), Ordering::Relaxed);
+                seen.sent.fetch_add(u64::try_from(feeder.give()).unwrap_or(0), Ordering::Relaxed);
             }
-            drop(attachment);
-            Box::new(port).close();
+            feeder.close();
         };
         let thread = std::thread::Builder::new().name("sender".into()).spawn(send);
         Ok(Self { shared, thread: thread.map_err(BenchError::io("starting the sender"))? })
