@@ -30,6 +30,7 @@ pub use ids::Ids;
 pub use model::Model;
 pub use place::{At, Place};
 pub use schema::schema;
+pub use shape::nearest;
 
 use diagnostics::Sink;
 

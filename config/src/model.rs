@@ -4,7 +4,6 @@ use core::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
     time::Duration,
 };
-use std::collections::BTreeMap;
 
 use flow_table::{
     field::Field,
@@ -16,7 +15,7 @@ use flow_table::{
 };
 use ipnet::IpNet;
 
-use crate::place::{At, Place};
+use crate::place::At;
 
 /// The MAC of gateways of a network that names none: locally administered, the same on every host, so that a workload
 /// that moves keeps its neighbour entry.
@@ -41,8 +40,6 @@ pub struct Model {
     pub groups: Vec<At<Group>>,
     /// Every rule: those of `flows`, of the groups, and those made from a port's `mac` and `addresses`.
     pub rules: Vec<At<Rule>>,
-    /// Where each rule is in `rules`, by name.
-    pub(crate) by_name: BTreeMap<String, usize>,
 }
 
 /// This host.
@@ -260,30 +257,6 @@ pub enum To {
 }
 
 impl Model {
-    /// The rule of this name.
-    #[must_use]
-    pub fn rule(&self, name: &str) -> Option<&Rule> {
-        self.rules.get(*self.by_name.get(name)?).map(|rule| &rule.value)
-    }
-
-    /// Where the rule of this name is written; for one made from a port or group, where that is.
-    #[must_use]
-    pub fn rule_place(&self, name: &str) -> Option<Place> {
-        self.rules.get(*self.by_name.get(name)?).map(|rule| rule.place)
-    }
-
-    /// The rule of this name as the operator wrote it.
-    #[must_use]
-    pub fn describe(&self, name: &str) -> Option<&RuleText> {
-        self.rule(name).map(|rule| &rule.text)
-    }
-
-    /// The port of this name.
-    #[must_use]
-    pub fn port(&self, name: &str) -> Option<&At<Port>> {
-        self.ports.iter().find(|port| *port.name == name)
-    }
-
     /// The network of this name.
     #[must_use]
     pub fn network(&self, name: &str) -> Option<&At<Network>> {

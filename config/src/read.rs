@@ -51,7 +51,6 @@ pub(crate) fn read(root: &Node, sink: &mut Sink) -> Model {
     flows::flows(section("flows"), &names, &mut rules);
     groups::refuse_idle(&model.groups, &names, rules.sink);
     model.rules = rules.all;
-    model.by_name = model.rules.iter().enumerate().map(|(at, rule)| (rule.name.clone(), at)).collect();
     check::model(&model, rules.sink);
     model
 }

@@ -274,7 +274,7 @@ fn unknown_key(key: &str, place: Place, object: &'static Object) -> Diagnostic {
 }
 
 /// The word that was probably meant, if there is one.
-pub(crate) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+pub fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
     let fold = |text: &str| text.to_ascii_lowercase().replace(['_', '.'], "-");
     let wanted = fold(text.get(..64).unwrap_or(text));
     let allowed = (wanted.chars().count() / 3).clamp(1, 3);

@@ -14,7 +14,9 @@ fn the_schema_checked_in_is_the_one_of_this_code() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(path, &made).unwrap();
     }
-    assert_eq!(fs::read_to_string(path).unwrap(), made, "run the tests with UPDATE=1");
+    let checked_in = fs::read_to_string(path).unwrap();
+    let differing = checked_in.lines().zip(made.lines()).find(|(there, here)| there != here);
+    assert!(checked_in == made, "run the tests with UPDATE=1; the first lines that differ: {differing:?}");
 }
 
 /// Every key of the schema with the keys above it.

@@ -92,8 +92,7 @@ fn resolve(desired: &Desired, inputs: &[(String, PathBuf)]) -> Result<Vec<Input>
     for (name, path) in inputs {
         let Some(port) = desired.ports.iter().find(|port| port.name == *name) else {
             let all: Vec<String> = desired.ports.iter().map(|port| port.name.clone()).collect();
-            let near = all.iter().map(|other| (strsim::osa_distance(name, other), other));
-            let near = near.min().filter(|(distance, _)| *distance <= 2).map(|(_, near)| near.clone());
+            let near = config::nearest(name, all.iter().map(String::as_str)).map(str::to_owned);
             return Err(Asked::NoPort { name: name.clone(), origin: desired.origin.clone(), near, all });
         };
         if resolved.iter().any(|input| input.port == port.id) {

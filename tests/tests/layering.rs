@@ -172,7 +172,7 @@ fn a_lint_is_lifted_only_where_it_fires_and_with_a_reason() {
 
 #[test]
 fn every_crate_has_a_readme_and_the_lint_table_of_the_workspace() {
-    for manifest in ["flow-table", "dataplane", "config", "control", "tests", "ebpf/layout"] {
+    for manifest in ["flow-table", "dataplane", "config", "control", "bench", "tests", "ebpf/layout"] {
         let folder = root().join(manifest);
         let text = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         assert!(text.contains("[lints]\nworkspace = true"), "{manifest} has lints of its own");

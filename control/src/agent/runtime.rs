@@ -128,16 +128,6 @@ fn set_owned(program: &mut Attachment, owned: &Owned) -> Result<(), NotAttached>
     program.set_owned(&owned.macs, &owned.addresses).map_err(|error| NotAttached::Refused(told(&error)))
 }
 
-/// Counters never fall when a device comes back with new sockets.
-fn add(to: &mut BelowCounters, more: BelowCounters) {
-    to.rx_dropped += more.rx_dropped;
-    to.rx_ring_full += more.rx_ring_full;
-    to.rx_fill_ring_empty += more.rx_fill_ring_empty;
-    to.rx_invalid += more.rx_invalid;
-    to.tx_invalid += more.tx_invalid;
-    to.bad_descriptors += more.bad_descriptors;
-}
-
 impl From<AttachError> for NotAttached {
     fn from(error: AttachError) -> Self {
         match error {
@@ -187,7 +177,7 @@ impl DataPlane for AfXdp {
             Some((socket, _)) => drop(Box::new(socket).close()),
             None => {
                 if let Some(last) = self.ask(|runtime| runtime.detach(port))? {
-                    add(halves.past.entry(port).or_default(), last.below);
+                    halves.past.entry(port).or_default().merge(last.below);
                 }
             }
         }
@@ -215,7 +205,8 @@ impl DataPlane for AfXdp {
         let mut report = self.ask(Runtime::report)?;
         for port in &mut report.ports {
             if let Some(past) = halves.past.get(&port.id) {
-                add(&mut port.status.get_or_insert_with(PortStatus::default).below, *past);
+                // Counters never fall when a device comes back with new sockets.
+                port.status.get_or_insert_with(PortStatus::default).below.merge(*past);
             }
         }
         Ok(report)

@@ -102,6 +102,18 @@ pub struct BelowCounters {
     pub bad_descriptors: u64,
 }
 
+impl BelowCounters {
+    /// Adds what was counted elsewhere: by another queue, or by earlier sockets.
+    pub const fn merge(&mut self, other: Self) {
+        self.rx_dropped += other.rx_dropped;
+        self.rx_ring_full += other.rx_ring_full;
+        self.rx_fill_ring_empty += other.rx_fill_ring_empty;
+        self.rx_invalid += other.rx_invalid;
+        self.tx_invalid += other.tx_invalid;
+        self.bad_descriptors += other.bad_descriptors;
+    }
+}
+
 /// How frames reach a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -97,12 +97,7 @@ impl Port for AfXdpPort {
     fn status(&self) -> PortStatus {
         let mut below = BelowCounters::default();
         for counters in self.sockets.iter().map(Socket::below) {
-            below.rx_dropped += counters.rx_dropped;
-            below.rx_ring_full += counters.rx_ring_full;
-            below.rx_fill_ring_empty += counters.rx_fill_ring_empty;
-            below.rx_invalid += counters.rx_invalid;
-            below.tx_invalid += counters.tx_invalid;
-            below.bad_descriptors += counters.bad_descriptors;
+            below.merge(counters);
         }
         PortStatus { mode: self.mode, queues: self.queues(), below }
     }
